@@ -21,8 +21,9 @@ from ulmus.models._reasons import TrainingRows
 from ulmus.models._stages import Stages
 from ulmus.models._trees import PRIOR, SURE, best_share, parts_for_trees
 from ulmus.persistence.checks import StateError, check_state
-from ulmus.solvers import boosted
-from ulmus.solvers.boosted import BoostedTrees, Boosting, grown_trees, rounded_down
+from ulmus.solvers import boosted, symmetric_trees
+from ulmus.solvers.boosted import BoostedTrees, Boosting, grown_trees
+from ulmus.solvers.symmetric_trees import Bins, rounded_down
 from ulmus.tuning.views import Budget
 
 pytestmark = pytest.mark.filterwarnings("ignore::ulmus.NumericalWarning")
@@ -53,15 +54,21 @@ def single(X):
     return X.astype(np.float32).astype(np.float64)
 
 
+def boosting(rows, known, by_log):
+    """Models that know these of the rows each."""
+    known = np.atleast_2d(known)
+    return Boosting(rows, known, by_log, np.random.RandomState(0), Bins.of(rows.X, rows.weights, len(known)))
+
+
 def brute_tree(place, g, h):
     """Column and cut of every level, sought among all: the first of the best."""
     found, nodes = [], [np.arange(place.shape[1])]
-    for _ in range(boosted.DEPTH):
+    for _ in range(symmetric_trees.DEPTH):
         gains = {}
         for j, x in enumerate(place):
             for cut in range(x.max() + 1):
                 sides = [rows[(x[rows] <= cut) == first] for rows in nodes for first in (True, False)]
-                gains[j, cut] = sum(g[side].sum() ** 2 / (h[side].sum() + boosted.PENALTY) for side in sides)
+                gains[j, cut] = sum(g[side].sum() ** 2 / (h[side].sum() + symmetric_trees.PENALTY) for side in sides)
         j, cut = max(gains, key=lambda key: round(gains[key], 9))
         found.append((j, cut))
         nodes = [rows[(place[j, rows] <= cut) == first] for rows in nodes for first in (True, False)]
@@ -72,9 +79,10 @@ def brute_tree(place, g, h):
 def test_a_tree_has_the_best_cut_of_every_level(seed):
     rng = np.random.RandomState(seed)
     place = np.stack([rng.randint(0, k, 90) for k in (2, 5, 9, 30)]).astype(np.uint8)
-    g, h = rng.normal(size=90), rng.uniform(0.1, 1, 90)
-    column, cut = boosted.grown(place, place.max(axis=1).astype(np.intp) + 1, g, h)
-    assert list(zip(column, cut, strict=True)) == brute_tree(place, g, h)
+    g, h, own = rng.normal(size=90), rng.uniform(0.1, 1, 90), (slice(0, 50), slice(50, 90))
+    columns, cuts = symmetric_trees.grown(place, place.max(axis=1).astype(np.intp) + 1, g, h, np.array((50, 40)))
+    for rows, column, cut in zip(own, columns, cuts, strict=True):  # of two models, by the same steps
+        assert list(zip(column, cut, strict=True)) == brute_tree(place[:, rows], g[rows], h[rows])
 
 
 @pytest.mark.parametrize("size", [1e-30, 1e30])
@@ -82,9 +90,9 @@ def test_cuts_do_not_hang_on_what_rows_weigh(size, monkeypatch):
     rng = np.random.RandomState(0)
     place = np.stack([rng.randint(0, k, 90) for k in (2, 5, 9, 30)]).astype(np.uint8)
     g, h, sizes = rng.normal(size=90), rng.uniform(0.1, 1, 90), place.max(axis=1).astype(np.intp) + 1
-    expected = boosted.grown(place, sizes, g, h)
-    monkeypatch.setattr(boosted, "PENALTY", size * boosted.PENALTY)
-    np.testing.assert_array_equal(boosted.grown(place, sizes, size * g, size * h), expected)
+    expected = symmetric_trees.grown(place, sizes, g, h, np.array([90]))
+    monkeypatch.setattr(symmetric_trees, "PENALTY", size * symmetric_trees.PENALTY)
+    np.testing.assert_array_equal(symmetric_trees.grown(place, sizes, size * g, size * h, np.array([90])), expected)
 
 
 @pytest.mark.parametrize("task", cases(["number", "numbers", "two", "three"], "three"))
@@ -102,10 +110,7 @@ def test_the_member_is_the_mean_of_models_without_each_part(task):
         )
         own = own.scaled(3)
         _, one = grown_trees(Rows(X, T, weight), np.where(part == k, 0, -1), by_log, 0, 1)
-        away = Boosting(
-            Rows(X[part != k], T[part != k], weight[part != k]), X[part == k], by_log, np.random.RandomState(0)
-        )
-        own = replace(own, constant=away.constant)
+        own = replace(own, constant=boosting(Rows(X, T, weight), part != k, by_log).constant[0])
         np.testing.assert_allclose(answers[part == k], own.predict(X[part == k]), atol=1e-9)
         total = total + own.predict(asked) / 3
         assert np.isnan(one[part != k]).all()
@@ -127,17 +132,20 @@ def test_trees_of_another_form_are_refused_by_files_too():
 def test_every_tree_is_a_step_of_newton_in_its_leaves(by_log):
     X, y = steps(400)
     T = coded(np.digitize(y, [0.5, 1.5]), 3) if by_log else y[:, None]
-    model = Boosting(Rows(single(X), T), single(X), by_log, np.random.RandomState(0))
-    before = model.fitted.copy()
-    model.grow(1)
-    feature, threshold, value = model.trees[0]
-    leaf = BoostedTrees(np.zeros(1), feature[None], threshold[None], value[None]).reached(single(X))[:, 0]
-    p = np.exp(before) / np.exp(before).sum(axis=1, keepdims=True)
-    G, H = (p - (T + 1) / 2, p * (1 - p)) if by_log else (before - T, np.ones_like(T))
-    for one in np.unique(leaf):
-        step = -boosted.RATE * G[leaf == one].sum(axis=0) / (H[leaf == one].sum(axis=0) + boosted.PENALTY)
-        np.testing.assert_allclose(value[one], step * (2 / 3 if by_log else 1), atol=1e-12)
-    np.testing.assert_allclose(model.fitted, before + value[leaf], atol=1e-12)
+    known = np.arange(400) % 3 != np.arange(2)[:, None]
+    models = boosting(Rows(single(X), T), known, by_log)
+    both_before = models.fitted.copy()
+    models.grow(1)
+    for k, (feature, threshold, value) in enumerate(zip(*models.trees[0], strict=True)):
+        leaf = BoostedTrees(np.zeros(1), feature[None], threshold[None], value[None]).reached(single(X))[:, 0]
+        before = both_before[:, k].T
+        p = np.exp(before) / np.exp(before).sum(axis=1, keepdims=True)
+        G, H = (p - (T + 1) / 2, p * (1 - p)) if by_log else (before - T, np.ones_like(T))
+        for one in np.unique(leaf):
+            g, h = (D[(leaf == one) & known[k]].sum(axis=0) for D in (G, H))
+            step = -boosted.RATE * g / (h + boosted.PENALTY)
+            np.testing.assert_allclose(value[one], step * (2 / 3 if by_log else 1), atol=1e-12)
+        np.testing.assert_allclose(models.fitted[:, k].T, before + value[leaf], atol=1e-12)
 
 
 @pytest.mark.parametrize("by_log", [False, True])
@@ -145,16 +153,40 @@ def test_threads_that_share_the_rows_of_a_tree_change_nothing(monkeypatch, by_lo
     monkeypatch.setattr(boosted, "PIECE", 70)
     X, y = steps(400)
     T = coded(np.digitize(y, [0.5, 1.5]), 3) if by_log else y[:, None]
-    one, three = (Boosting(Rows(single(X), T), single(X), by_log, np.random.RandomState(0)) for _ in range(2))
-    np.testing.assert_array_equal(three.grow(5, 3), one.grow(5))
+    known = np.arange(400) % 3 != np.arange(2)[:, None]
+    one, three = (boosting(Rows(single(X), T), known, by_log) for _ in range(2))
+    one.grow(5)
+    three.grow(5, 3)
     np.testing.assert_array_equal(three.fitted, one.fitted)
+
+
+def test_models_of_many_rows_are_grown_on_threads_of_their_own_to_the_same_bits(monkeypatch):
+    monkeypatch.setattr(boosted, "ALONE", 299)
+    monkeypatch.setattr(boosted, "TOGETHER", 1_000)
+    X, y = steps(300)
+    rows, part = Rows(single(X), y[:, None]), np.arange(300) % 3
+    (one, first), (two, second) = (grown_trees(rows, part, False, 0, n_jobs) for n_jobs in (1, 2))
+    np.testing.assert_array_equal(first, second)
+    np.testing.assert_array_equal(one.value, two.value)
+
+
+def test_trees_learn_from_some_of_very_many_rows_and_answer_those_left_out(monkeypatch):
+    monkeypatch.setattr(boosted, "LEARNED", 100)
+    X, y = steps(400)
+    part = np.where(np.arange(400) < 50, 0, -1)
+    trees, answers = grown_trees(Rows(single(X), y[:, None]), part, False, 0, 1)
+    np.testing.assert_array_equal(np.isnan(answers[:, 0]), part < 0)
+    np.testing.assert_allclose(trees.predict(single(X[:50])), answers[:50], atol=1e-9)
+    first = np.lexsort((y, boosted.row_keys(single(X), 0)))
+    learned = first[part[first] < 0][:100]
+    assert trees.constant[0] == pytest.approx(y[learned].mean())
 
 
 @pytest.mark.parametrize("labels", cases([None, 2, 3], None, 3))
 def test_trees_answer_new_rows_about_as_well_as_scikit_learns(labels):
     X, y = steps(2_000)
     X, asked, beyond = single(X[:1_500]), single(X[1_500:]), y[1_500:]
-    rival = {"max_iter": 100, "early_stopping": False, "max_bins": boosted.BINS, "random_state": 0}
+    rival = {"max_iter": 100, "early_stopping": False, "max_bins": symmetric_trees.BINS, "random_state": 0}
     if labels is None:
         T, loss = y[:1_500, None], lambda answers: np.mean((answers - beyond) ** 2)
         theirs = loss(HistGradientBoostingRegressor(**rival).fit(X, y[:1_500]).predict(asked))
@@ -163,8 +195,10 @@ def test_trees_answer_new_rows_about_as_well_as_scikit_learns(labels):
         T, new = coded(label[:1_500], labels), coded(label[1_500:], labels)
         fitted = HistGradientBoostingClassifier(**rival).fit(X, label[:1_500])
         theirs = np.mean(boosted.answer_losses(new, fitted.decision_function(asked).reshape(500, -1), True))
-    model = Boosting(Rows(X, T), asked, labels is not None, np.random.RandomState(0))
-    answers = model.grow(100)
+    both = Rows(np.concatenate([X, asked]), np.concatenate([T, np.zeros((500, T.shape[1]))]))
+    model = boosting(both, np.arange(2_000) < 1_500, labels is not None)
+    model.grow(100)
+    answers = model.fitted[:, 0, 1_500:].T
     ours = loss(answers[:, 0]) if labels is None else np.mean(boosted.answer_losses(new, answers, True))
     assert ours < 1.2 * theirs
 
@@ -176,13 +210,11 @@ def test_growing_ends_where_rows_left_out_are_best_answered():
     trees, answers = grown_trees(rows, part, False, 0, 1)
     own = np.mean((answers[:, 0] - y) ** 2)
     assert len(trees) < 3 * boosted.MOST
+    order = np.lexsort((y, boosted.row_keys(X, 0)))
+    models = boosting(rows.take(order), part[order] != np.arange(3)[:, None], False)
     for count in range(boosted.FIRST, len(trees) // 3 + boosted.PATIENCE * boosted.CHUNK + 1, boosted.CHUNK):
-        order = np.lexsort((y, boosted.row_keys(X, 0)))
-        loss = 0.0
-        for k in range(3):
-            known = order[part[order] != k]
-            model = Boosting(rows.take(known), X[part == k], False, np.random.RandomState(0))
-            loss += np.sum((model.grow(count)[:, 0] - y[part == k]) ** 2) / 300
+        models.grow(count)
+        loss = np.mean((models.fitted[0, part[order], np.arange(300)] - y[order]) ** 2)
         assert own <= loss * (1 + 1e-9)
         assert (len(trees) == 3 * count) == (abs(own / loss - 1) < 1e-9)
     assert grown_trees(rows, np.full(300, -1), False, 0, 1) is None
@@ -226,11 +258,11 @@ def test_sums_of_two_numbers_in_one_are_those_of_each():
     rng = np.random.RandomState(0)
     g, h = rng.normal(size=5_000), rng.uniform(0, 0.25, 5_000)
     g, h = g / np.abs(g).sum() * 1.4, h / h.sum() * 1.4  # as large as they may be
-    both, unit = boosted.packed(g, h), 2.0**boosted.BITS
+    both, unit = symmetric_trees.packed(g, h), 2.0**symmetric_trees.BITS
     for some in (slice(0, 1), slice(0, 700), slice(None)):
         total = np.array([both[some].sum()])
         assert total[0] == both[some][::-1].sum()  # whatever the order: nothing is rounded
-        for found, each in zip(boosted.unpacked(total), (g[some], h[some]), strict=True):
+        for found, each in zip(symmetric_trees.unpacked(total), (g[some], h[some]), strict=True):
             assert found[0] / unit == pytest.approx(np.rint(unit * each).sum() / unit, rel=1e-7)
             assert abs(found[0] / unit - each.sum()) <= len(each) / unit
 

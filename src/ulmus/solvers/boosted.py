@@ -1,17 +1,14 @@
 r"""Boosted trees beside kernels: layers of hard thresholds that are learned, with weights in closed form.
 
-A tree of depth D is a hidden layer of :math:`2^D` nodes, each a product of D thresholds on columns. Trees are
-symmetric: all nodes of a level ask the same column for the same threshold. With g and h the sums of first and second
-derivatives of the loss on either side of it in each node, that one is taken which makes
-
-.. math:: \sum_\text{nodes} \frac{g_l^2}{h_l + \lambda} + \frac{g_r^2}{h_r + \lambda}
-
-largest. The weight of a leaf is one Newton step, :math:`-\eta\,g / (h + \lambda)`. Trees of several outputs are grown
-along a direction that is drawn for each of them; their leaves have a weight for every output.
+A tree of depth D is a hidden layer of :math:`2^D` nodes, each a product of D thresholds on columns
+(:mod:`ulmus.solvers.symmetric_trees`). The weight of a leaf is one Newton step, :math:`-\eta\,g / (h + \lambda)`, with
+g and h the sums of first and second derivatives of the loss in it. Trees of several outputs are grown along a direction
+that is drawn for each of them; their leaves have a weight for every output.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,14 +18,12 @@ from ulmus.engine import Rows
 from ulmus.features.sampling import row_keys
 from ulmus.solvers.log_loss import losses as log_losses
 from ulmus.solvers.log_loss import proportions, targets
+from ulmus.solvers.symmetric_trees import DEPTH, PENALTY, Bins, grown, leaves
 
-#: Levels of a tree, step of the boosting η, and penalty λ.
-DEPTH, RATE, PENALTY = 5, 0.15, 0.3
-#: Intervals of a column between which thresholds lie, at most and of all columns together (but no less than a fourth of
-#: the former); and columns that a tree may ask for.
-BINS, CELLS, COLUMNS = 128, 4_096, 32
-#: Bits of sums of derivatives by which thresholds are compared.
-BITS = 25
+#: Step of the boosting η.
+RATE = 0.15
+#: Columns that a tree may ask for.
+COLUMNS = 32
 #: Draws of rows, with replacement, by which a tree chooses its thresholds, and rows that all trees learn from, at most.
 DRAWS, LEARNED = 6_000, 50_000
 #: Trees before the first look at rows left out, trees that are added before the next, and trees in all, at most.
@@ -37,9 +32,14 @@ FIRST, CHUNK, MOST = 20, 10, 300
 PATIENCE = 3
 #: Nodes that are walked to at a time: rows times trees.
 STEPS = 2**16
-#: Rows whose derivatives a thread takes at a time, and rows up to which models are grown by one thread: steps are so
-#: short that two would mostly wait for Python's lock (a third slower, 3,500 rows).
-PIECE, FEW = 2**13, 10_000
+#: Rows whose derivatives a thread takes at a time.
+PIECE = 2**13
+#: Values of the rows that a tree may ask for, up to which trees of all models are grown by the same steps: of more,
+#: arrays outgrow the cache.
+TOGETHER = 2**17
+#: Rows up to which trees are grown by one thread: steps are so short that two would mostly wait for Python's lock (a
+#: third slower, 3,500 rows).
+ALONE = 10_000
 
 
 @dataclass(frozen=True)
@@ -98,206 +98,90 @@ class BoostedTrees:
         return leaf
 
 
-@dataclass(frozen=True)
-class Bins:
-    """Columns as numbers of intervals: those that vary, and the thresholds between intervals of each."""
-
-    column: np.ndarray
-    thresholds: Sequence[np.ndarray]
-
-    @classmethod
-    def of(cls, U: np.ndarray, weight: np.ndarray) -> "Bins":
-        """An interval for each value, or quantiles where values are many."""
-        most = int(np.clip(CELLS // U.shape[1], BINS // 4, BINS))
-        found = [_thresholds(column, weight, most) for column in U.T]
-        return cls(np.flatnonzero([len(t) for t in found]), [t for t in found if len(t)])
-
-    @property
-    def sizes(self) -> np.ndarray:
-        """How many intervals each column has."""
-        return np.array([len(t) + 1 for t in self.thresholds], np.intp)
-
-    def place(self, U: np.ndarray) -> np.ndarray:
-        """The interval of every value, ``[column, row]``."""
-        each = [np.searchsorted(t, U[:, j]) for j, t in zip(self.column, self.thresholds, strict=True)]
-        return np.reshape(each, (-1, len(U))).astype(np.uint8)
-
-
-def _thresholds(x: np.ndarray, weight: np.ndarray, most: int) -> np.ndarray:
-    values, place = np.unique(x, return_inverse=True)
-    last = np.arange(len(values) - 1)
-    if len(values) > most:
-        mass = np.bincount(place, weights=weight)
-        rank = (np.cumsum(mass) - mass / 2) / mass.sum()
-        last = np.flatnonzero(np.diff(np.searchsorted(np.arange(1, most) / most, rank)))
-    return rounded_down(values[last] + (values[last + 1] - values[last]) / 2)
-
-
 @dataclass
 class Boosting:
-    """Trees of some rows, grown one after the other; ``asked`` are answered along with them."""
+    """Models of the same rows, of which each knows some (``known[model, row]``), grown tree by tree.
+
+    ``fitted[output, model, row]`` are the answers of all models, whether they know a row or not; ``place[model, column,
+    row]`` is the interval that a value lies in, by the ``bins`` of each model.
+    """
 
     rows: Rows
-    asked: np.ndarray
+    known: np.ndarray
     by_log: bool
     rng: np.random.RandomState
+    bins: Sequence[Bins]
     trees: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        n = len(self.rows)
-        self.weight = np.ones(n) if self.rows.weight is None else np.asarray(self.rows.weight, dtype=np.float64)
-        self.target = np.asfortranarray(targets(self.rows.T) if self.by_log else self.rows.T)
-        mean = np.average(self.target, axis=0, weights=self.weight)
+        self.weight = self.known * self.rows.weights
+        self.target = np.ascontiguousarray((targets(self.rows.T) if self.by_log else self.rows.T).T)
+        mean = self.weight @ self.target.T / self.weight.sum(axis=1, keepdims=True)
         if self.by_log:
-            least = 1 / (self.weight.sum() + 2)
+            least = 1 / (self.weight.sum(axis=1, keepdims=True) + 2)
             p = np.clip(mean, least, 1 - least)
-            mean = np.log(p) if len(p) > 1 else np.log(p / (1 - p))
+            mean = np.log(p) if p.shape[1] > 1 else np.log(p / (1 - p))
         self.constant = mean
-        self.bins = Bins.of(self.rows.X, self.weight)
-        self.place, self.place_asked = (self.bins.place(U) for U in (self.rows.X, self.asked))
-        # one output after the other: sums over few of them, and of each by leaves, are taken faster
-        self.fitted, self.answers = (np.tile(mean[:, None], len(U)).T for U in (self.rows.X, self.asked))
+        self.fitted = np.repeat(mean.T[:, :, None], len(self.rows), axis=2)
+        self.place = np.stack([own.place(self.rows.X) for own in self.bins])
+        self.sizes = np.max([own.sizes for own in self.bins], axis=0)
 
-    @property
-    def varies(self) -> bool:
-        """Whether there is a column to cut."""
-        return len(self.place) > 0
-
-    def grow(self, count: int, n_jobs: int | None = 1) -> np.ndarray:
-        """Answers of the first ``count`` trees, of which the missing are grown; threads share the rows of each."""
+    def grow(self, count: int, n_jobs: int | None = 1) -> None:
+        """Grow as many trees of every model as ``count`` lacks; threads share the rows of each."""
         while len(self.trees) < count:
             self._grow(n_jobs)
-        return self.answers.copy()
 
     def _grow(self, n_jobs: int | None) -> None:
-        G, H = self._derivatives(n_jobs)
-        v = self.rng.normal(size=G.shape[1]) if G.shape[1] > 1 else np.ones(1)
-        some = np.flatnonzero(np.bincount(self.rng.randint(len(G), size=min(len(G), DRAWS))))
-        columns = np.arange(len(self.place))
+        G, H = (D.reshape(len(D), -1) for D in self._derivatives(n_jobs))
+        column, cut = self._questions(G, H)
+        models = len(column)
+        leaf = (leaves(self.place, column, cut) + 2**DEPTH * np.arange(models)[:, None]).ravel()
+        g, h = (np.stack([np.bincount(leaf, each, models * 2**DEPTH) for each in D]) for D in (G, H))
+        value = -RATE * g / (h + PENALTY)
+        if len(G) > 1 and self.by_log:  # scores may move together
+            value *= (len(G) - 1) / len(G)
+        self.fitted += value.take(leaf, axis=1).reshape(self.fitted.shape)
+        thresholds = np.array([own.at(*asked) for own, *asked in zip(self.bins, column, cut, strict=True)])
+        value = np.ascontiguousarray(value.reshape(len(G), models, -1).transpose(1, 2, 0))
+        self.trees.append((self.bins[0].column[column], thresholds, value))
+
+    def _questions(self, G: np.ndarray, H: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Column and cut of every level of the next tree of every model, from rows and columns that are drawn."""
+        known = self.known.sum(axis=1)
+        drawn = self.rng.randint(known.sum(), size=np.minimum(known, DRAWS).sum())
+        some = np.flatnonzero(self.known)[np.flatnonzero(np.bincount(drawn))]
+        model, row = np.divmod(some, len(self.rows))
+        columns = np.arange(len(self.sizes))
         if len(columns) > COLUMNS:
             columns = np.sort(self.rng.choice(columns, COLUMNS, replace=False))
-        place = self.place[columns][:, some]
-        column, cut = grown(place, self.bins.sizes[columns], G[some] @ v, H[some] @ v**2)
-        column = columns[column]
-        leaf, leaf_asked = (_walked(place, column, cut) for place in (self.place, self.place_asked))
-        g, h = (np.stack([np.bincount(leaf, each, 2**DEPTH) for each in D.T]).T for D in (G, H))
-        value = -RATE * g / (h + PENALTY)
-        if G.shape[1] > 1 and self.by_log:  # scores may move together
-            value *= (G.shape[1] - 1) / G.shape[1]
-        self.fitted += value.T.take(leaf, axis=1).T
-        self.answers += value.T.take(leaf_asked, axis=1).T
-        thresholds = np.array([self._threshold(j, b) for j, b in zip(column, cut, strict=True)])
-        self.trees.append((self.bins.column[column], thresholds, value))
-
-    def _threshold(self, column: int, cut: int) -> float:
-        found = self.bins.thresholds[column]
-        return float(found[cut]) if cut < len(found) else np.inf  # nothing is gained by a cut: all rows on one side
+        g, h = G[0, some], H[0, some]
+        if len(G) > 1:
+            v = self.rng.normal(size=(len(G), len(known)))[:, model]
+            g, h = (np.einsum("kr,kr->r", each, D[:, some]) for each, D in ((v, G), (v * v, H)))
+        counts = np.bincount(model, minlength=len(known))
+        rows = np.split(row, np.cumsum(counts)[:-1])
+        every = len(columns) == len(self.sizes)
+        asked = zip(self.place, rows, strict=True)
+        place = np.concatenate([of[:, own] if every else of[columns[:, None], own] for of, own in asked], axis=1)
+        column, cut = grown(place, self.sizes[columns], g, h, counts)
+        return columns[column], cut
 
     def _derivatives(self, n_jobs: int | None) -> tuple[np.ndarray, np.ndarray]:
-        """First and second derivatives of the loss of every row along its scores."""
+        """First and second derivatives of the loss of every row along its scores, by every model."""
         if not self.by_log:
-            w = self.weight[:, None]
-            return w * (self.fitted - self.target), np.broadcast_to(w, self.target.shape)
+            G = self.weight * (self.fitted - self.target[:, None])
+            return G, np.broadcast_to(self.weight, G.shape)
         G, H = np.empty_like(self.fitted), np.empty_like(self.fitted)
 
         def work(piece: slice) -> None:
-            w, p = self.weight[piece, None], proportions(self.fitted[piece])
-            np.multiply(w, p - self.target[piece], out=G[piece])
-            np.multiply(w, p * (1 - p), out=H[piece])
+            w, y = self.weight[:, piece], self.target[:, None, piece]
+            p = np.moveaxis(proportions(np.moveaxis(self.fitted[:, :, piece], 0, -1)), -1, 0)
+            np.multiply(w, p - y, out=G[:, :, piece])
+            np.multiply(w, p * (1 - p), out=H[:, :, piece])
 
-        for _ in engine.ordered_map(work, list(engine.pieces(len(G), PIECE)), n_jobs):
+        for _ in engine.ordered_map(work, list(engine.pieces(G.shape[2], PIECE)), n_jobs):
             pass
         return G, H
-
-
-def grown(place: np.ndarray, sizes: np.ndarray, g: np.ndarray, h: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Column and cut of every level of a tree, of rows in intervals: those above a cut go to the second child.
-
-    ``place[column, row]`` is one of ``sizes`` intervals; a cut behind the last of them leaves all rows on one side.
-    ``left`` are sums of the rows on the first side of every cut. They are taken over the child of a node that has fewer
-    rows; those of its sibling are what is left of the node's.
-    """
-    first, leaf = np.cumsum(sizes) - sizes, np.zeros(place.shape[1], np.intp)
-    cell, column_of = place + first[:, None], np.repeat(np.arange(len(sizes)), sizes)
-    room = np.empty((2, 2 ** (DEPTH - 1), len(column_of)))
-    unit = _power_of_two(max(float(h.sum()), PENALTY))
-    both, penalty = packed(g / _power_of_two(float(np.abs(g).sum())), h / unit), 2.0**BITS * PENALTY / unit
-    left = _sums(cell, both, leaf, 1, sizes)
-    columns, cuts = np.empty((2, DEPTH), np.intp)
-    for level in range(DEPTH):
-        size = 2**level
-        best = int(_gains(left, sizes[0] - 1, penalty).argmax())
-        columns[level] = column = column_of[best]
-        cuts[level] = best - first[column]
-        node, above = leaf, cell[column] > best
-        leaf = 2 * node + above
-        if level + 1 < DEPTH:
-            fewer = np.bincount(leaf, minlength=2 * size).reshape(size, 2).argmin(axis=1)
-            some = np.flatnonzero(above == fewer[node])
-            part, children = _sums(cell[:, some], both[some], node[some], size, sizes), 2 * np.arange(size)
-            parent, left = left, room[level % 2, : 2 * size]
-            left[children + fewer] = part
-            left[children + 1 - fewer] = np.subtract(parent, part, out=part)
-    return columns, cuts
-
-
-def _power_of_two(size: float) -> float:
-    """The one next to a number; 1 for 0."""
-    return float(2.0 ** np.round(np.log2(size))) if size > 0 else 1.0
-
-
-def packed(g: np.ndarray, h: np.ndarray) -> np.ndarray:
-    """Two numbers as one, so that one sum is that of both: whole numbers below and above a power of two.
-
-    With sums of g's sizes, and of h, up to √2 no sum of any of them is rounded, nor does g reach half of the power.
-    """
-    found: np.ndarray = np.rint(2.0**BITS * g) + 2.0 ** (BITS + 2) * np.rint(2.0**BITS * h)
-    return found
-
-
-def unpacked(both: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Sums of g and of h, each multiplied by ``2**BITS``, in single precision, from those of :func:`packed` numbers."""
-    h = np.rint(both * 2.0 ** -(BITS + 2))
-    return (both - 2.0 ** (BITS + 2) * h).astype(np.float32), h.astype(np.float32)
-
-
-def _gains(left: np.ndarray, last: int, penalty: float) -> np.ndarray:
-    """What every cut gains, summed over the nodes, from sums on its left, which are those of all rows at ``last``.
-
-    In single precision: gains that differ by less are those of cuts that are as good.
-    """
-    g, h = unpacked(left)
-    h += np.float32(penalty)
-    G, H = g[:, last, None].copy(), h[:, last, None] + np.float32(penalty)
-    gain = g * g
-    gain /= h
-    np.subtract(G, g, out=g)
-    g *= g
-    g /= np.subtract(H, h, out=h)
-    gain += g
-    return np.asarray(gain.sum(axis=0))
-
-
-def _sums(cell: np.ndarray, x: np.ndarray, node: np.ndarray, size: int, sizes: np.ndarray) -> np.ndarray:
-    """Sums of x over the rows of every node up to every cell of its column, ``[node, cell]``.
-
-    One running sum passes through all columns: what a column comes to, the sum of the node, is taken off the first cell
-    of the next one.
-    """
-    cells, ends = int(sizes.sum()), np.cumsum(sizes)
-    if not len(node):
-        return np.zeros((size, cells))
-    each = np.bincount((cell + node * cells).ravel(), np.tile(x, len(cell)), size * cells).reshape(size, cells)
-    each[:, ends[:-1]] -= each[:, : sizes[0]].sum(axis=1, keepdims=True)
-    return np.cumsum(each, axis=1, out=each)
-
-
-def _walked(place: np.ndarray, columns: np.ndarray, cuts: np.ndarray) -> np.ndarray:
-    """The leaf of every row of one tree, from its intervals, ``[column, row]``."""
-    leaf = np.zeros(place.shape[1], np.intp)
-    for column, cut in zip(columns, cuts, strict=True):
-        leaf = 2 * leaf + (place[column] > cut)
-    return leaf
 
 
 def grown_trees(
@@ -308,38 +192,40 @@ def grown_trees(
     All of them grow for as long as the loss of the rows left out falls. Rows of part -1 are in every model, and have no
     answers. None where nothing is left out, or no column varies.
     """
-    parts = np.unique(part[part >= 0])
+    parts, rows_of_all = np.unique(part[part >= 0]), len(rows)
     if len(parts) == 0 or rows.X.shape[1] == 0:
         return None
     order = np.lexsort((*rows.T.T, row_keys(rows.X, seed)))  # what is drawn does not depend on the order of the rows
-
-    def boosting(k: int) -> Boosting:
-        known = order[part[order] != k][:LEARNED]
-        return Boosting(rows.take(known), rows.X[part == k], by_log, np.random.RandomState(seed))
-
-    def answered(count: int) -> np.ndarray:
-        """Answers of the first ``count`` trees, of which the missing are grown."""
-        Q = np.full(rows.T.shape, np.nan)
-        within = n_jobs if len(models) == 1 else 1  # several share the threads
-        found = engine.ordered_map(lambda one: one.grow(count, within), models, n_jobs if len(rows) > FEW else 1)
-        for k, answers in zip(parts, found, strict=True):
-            Q[part == k] = answers
-        return Q
-
-    models = [boosting(k) for k in parts]
-    if not all(one.varies for one in models):
+    known = part[order] != parts[:, None]
+    known &= np.cumsum(known, axis=1) <= LEARNED
+    kept = (known | (part[order] == parts[:, None])).any(axis=0)
+    order, known = order[kept], known[:, kept]
+    rows, part = rows.take(order), part[order]
+    bins = Bins.of(rows.X, rows.weights, len(parts))
+    if not len(bins[0].column):
         return None
-    left, weight = part >= 0, np.ones(len(rows)) if rows.weight is None else rows.weight
+    groups = [(known, bins)]
+    if len(rows) * min(len(bins[0].column), COLUMNS) > TOGETHER:
+        groups = [(known[[k]], [own]) for k, own in enumerate(bins)]
+    models = [Boosting(rows, some, by_log, np.random.RandomState(seed), own) for some, own in groups]
+    left, weight = part >= 0, rows.weights
+    own = np.searchsorted(parts, part[left])
     best, size, since = np.inf, 0, 0
+    n_jobs = n_jobs if len(rows) > ALONE else 1
+    within = n_jobs if len(models) == 1 else 1  # several share the threads
     for count in range(FIRST, MOST + 1, CHUNK):
-        Q = answered(count)
-        loss = float(np.average(answer_losses(rows.T[left], Q[left], by_log), weights=weight[left]))
+        for _ in engine.ordered_map(partial(Boosting.grow, count=count, n_jobs=within), models, n_jobs):
+            pass
+        Q = np.concatenate([each.fitted for each in models], axis=1)[:, own, np.flatnonzero(left)].T
+        loss = float(np.average(answer_losses(rows.T[left], Q, by_log), weights=weight[left]))
         since += 1
         if loss < best:
-            best, size, kept, since = loss, count, Q, 0
+            best, size, answers, since = loss, count, Q, 0
         if since >= PATIENCE:
             break
-    return _together(models, size), kept
+    every = np.full((rows_of_all, rows.T.shape[1]), np.nan)
+    every[order[left]] = answers
+    return _together(models, size), every
 
 
 def answer_losses(T: np.ndarray, Q: np.ndarray, by_log: bool) -> np.ndarray:
@@ -347,16 +233,15 @@ def answer_losses(T: np.ndarray, Q: np.ndarray, by_log: bool) -> np.ndarray:
     return log_losses(targets(T), Q) if by_log else ((T - Q) ** 2).sum(axis=1)
 
 
-def _together(models: Sequence[Boosting], size: int) -> BoostedTrees:
-    """The mean of models, each by its first trees."""
-    columns = zip(*(tree for model in models for tree in model.trees[:size]), strict=True)
+def _together(boostings: Sequence[Boosting], size: int) -> BoostedTrees:
+    """The mean of all models, each by its first trees, one model after the other."""
+    constant = np.concatenate([each.constant for each in boostings])
+    columns = zip(*(tree for each in boostings for tree in _one_by_one(each, size)), strict=True)
     feature, threshold, value = (np.stack(each) for each in columns)
-    constant = np.mean([model.constant for model in models], axis=0)
-    return BoostedTrees(constant, feature, threshold, value / len(models))
+    return BoostedTrees(constant.mean(axis=0), feature, threshold, value / len(constant))
 
 
-def rounded_down(threshold: np.ndarray) -> np.ndarray:
-    """The largest numbers of single precision that are not above: the same side for all values of that precision."""
-    with np.errstate(over="ignore"):
-        near = threshold.astype(np.float32)
-    return np.where(near > threshold, np.nextafter(near, np.float32(-np.inf)), near).astype(np.float64)
+def _one_by_one(boosting: Boosting, size: int) -> list[tuple[np.ndarray, ...]]:
+    """The first trees of the first model, then those of the second."""
+    models = range(len(boosting.known))
+    return [tuple(of_all[model] for of_all in tree) for model in models for tree in boosting.trees[:size]]
