@@ -19,6 +19,7 @@ from ulmus import (
 )
 from ulmus.calibration.conformal import lower, upper
 from ulmus.engine import Rows
+from ulmus.models._effort import EFFORTS
 from ulmus.solvers.nystrom_ridge import NystromProblem
 
 pytestmark = pytest.mark.filterwarnings("ignore::ulmus.NumericalWarning")
@@ -230,16 +231,34 @@ def test_an_adaptive_model_from_a_file_has_the_same_jackknife(tmp_path):
     np.testing.assert_array_equal(*ends)
 
 
+@pytest.mark.parametrize("kind", cases(["rows", "copies", "weights", "target means"], "copies"))
+def test_trees_leave_the_part_of_a_row_when_it_leaves_the_kernels(kind, tmp_path, monkeypatch):
+    plain, X, y, w, Q = fitted_adaptive(kind)
+    monkeypatch.setitem(EFFORTS, "fast", replace(EFFORTS["fast"], tree_parts=3))
+    model = AdaptiveRegressor(effort="fast", random_state=0, n_jobs=1).fit(X, y, w)
+    ends, fitted, share = model.predict_interval(Q, method="jackknife+"), model.fitted_, model.tree_weight_
+    rows, own = fitted.certainty.rows.by_itself, fitted.weights.trees.apart()
+    assert share > 0.05
+    assert set(rows.without) == {0, 1, 2} == set(range(len(own)))
+    before, now = plain._now("certainty"), model.predict(Q)[:, None]
+    np.testing.assert_array_equal(rows.T, before.certainty.rows.T)
+    kernels = plain.predict(Q)[:, None] - plain._leaning(before)(plain._checked(Q, before))[1][:, :, 0]
+    answers = np.column_stack([each.predict(model.coordinates(Q))[:, 0] for each in own])  # have their share
+    left_out = now - model._leaning(fitted)(model._checked(Q, fitted))[1][:, :, 0]
+    np.testing.assert_allclose(left_out, (1 - share) * kernels + answers[:, rows.without], atol=1e-8)
+    e = rows.T[:, 0] - rows.P[:, 0]
+    both = [end(left_out + e, rows.weight, np.array([at])) for end, at in ((lower, 0.05), (upper, 0.95))]
+    np.testing.assert_allclose(ends, np.column_stack(both))
+    ulmus.save(model, tmp_path / "model.ulmus")
+    np.testing.assert_array_equal(ulmus.load(tmp_path / "model.ulmus").predict_interval(Q, method="jackknife+"), ends)
+
+
 def test_what_stands_beside_the_stages_of_an_adaptive_model_has_no_closed_form():
     rng = np.random.RandomState(0)
     X = rng.uniform(-1, 1, (300, 2))
     model = AdaptiveRegressor(effort="fast", monotonic_cst=[1, 0], random_state=0, n_jobs=1).fit(X, X[:, 0] ** 3)
     with pytest.raises(ValueError, match=r"no closed form for that: .*monotonic_cst"):
         model.predict_interval(X[:3], method="jackknife+")
-    fitted = model._now("certainty")
-    with_trees = replace(fitted, weights=replace(fitted.weights, grid=None, trees=object()))
-    with pytest.raises(ValueError, match="it has trees"):
-        model._leaning(with_trees)
 
 
 @pytest.mark.parametrize(

@@ -27,9 +27,9 @@ from ulmus.solvers.symmetric_trees import Bins, rounded_down
 from ulmus.tuning.views import Budget
 
 pytestmark = pytest.mark.filterwarnings("ignore::ulmus.NumericalWarning")
-TREES = _effort.TreePlan(numbers=True)
 #: Few landmarks and no cuts, so that trees have something to add.
-SMALL = _effort.Effort(Budget(300, 40, 400, 60, rounds=1, cuts=False), 60, 80, 80, 2, 8, trees=TREES)
+SMALL = _effort.Effort(Budget(300, 40, 400, 60, rounds=1, cuts=False), 60, 80, 80, 2, 8, tree_parts=3)
+FAST = _effort.EFFORTS["fast"]
 
 
 @pytest.fixture(autouse=True)
@@ -103,14 +103,9 @@ def test_the_member_is_the_mean_of_models_without_each_part(task):
     by_log = labels is not None
     T = coded(labels, labels.max() + 1) if by_log else np.column_stack([y, -(y**2)])[:, : 2 if task == "numbers" else 1]
     trees, answers = grown_trees(Rows(X, T, weight), part, by_log, 0, 1)
-    asked, total, size = single(steps(200, 1)[0]), 0.0, len(trees) // 3
-    for k in range(3):
-        own = replace(
-            trees, **{name: getattr(trees, name)[k * size :][:size] for name in ("feature", "threshold", "value")}
-        )
-        own = own.scaled(3)
+    asked, total = single(steps(200, 1)[0]), 0.0
+    for k, own in enumerate(trees.apart()):
         _, one = grown_trees(Rows(X, T, weight), np.where(part == k, 0, -1), by_log, 0, 1)
-        own = replace(own, constant=boosting(Rows(X, T, weight), part != k, by_log).constant[0])
         np.testing.assert_allclose(answers[part == k], own.predict(X[part == k]), atol=1e-9)
         total = total + own.predict(asked) / 3
         assert np.isnan(one[part != k]).all()
@@ -120,10 +115,12 @@ def test_the_member_is_the_mean_of_models_without_each_part(task):
 
 
 def test_trees_of_another_form_are_refused_by_files_too():
-    state = {"constant": np.zeros(1), "feature": np.zeros((2, 3), int), "threshold": np.zeros((2, 3))}
+    state = {"constant": np.zeros(1), "feature": np.zeros((2, 3), int), "threshold": np.zeros((2, 3)), "models": 1}
     check_state(BoostedTrees, {**state, "value": np.zeros((2, 8, 1))})
     with pytest.raises(StateError, match=r"2 trees of 3 questions need as many thresholds and 2\^3 leaves each"):
         check_state(BoostedTrees, {**state, "value": np.zeros((2, 4, 1))})
+    with pytest.raises(StateError, match="2 trees are not those of 3 models"):
+        check_state(BoostedTrees, {**state, "models": 3, "value": np.zeros((2, 8, 1))})
     with pytest.raises(ValueError, match="trees have arrays"):
         BoostedTrees(**state, value=np.zeros((2, 8)))
 
@@ -338,7 +335,7 @@ def test_trees_join_where_they_help_and_are_reported(labels, tmp_path):
         kind = ulmus.AdaptiveClassifier
         target = np.array(["low", "mid", "high"])[np.digitize(y, [0.5, 1.5] if labels == 3 else [0.5])]
     model = kind(effort="fast", random_state=0, n_jobs=1).fit(X[:600], target[:600])
-    plan, asked = replace(SMALL, trees=None), X[600:]
+    plan, asked = replace(SMALL, tree_parts=0), X[600:]
     without = kind(effort="fast", random_state=0, n_jobs=1)
     without._plan = plan
     without.fit(X[:600], target[:600])
@@ -348,8 +345,7 @@ def test_trees_join_where_they_help_and_are_reported(labels, tmp_path):
     assert "boosted trees, weight" in str(model.summary())
     ours, plain = (m.predict(asked) if labels is None else m.decision_function(asked) for m in (model, without))
     trees = model.trees_.predict(model.fitted_.weights.coordinates(asked), 1)
-    centre = 0.0 if labels else without._units(Rows(X[:600], y[:600, None]))[0]  # about which targets are fitted
-    mean = (1 - model.tree_weight_) * plain.reshape(len(asked), -1) + model.tree_weight_ * centre + trees
+    mean = (1 - model.tree_weight_) * plain.reshape(len(asked), -1) + trees
     np.testing.assert_allclose(ours.reshape(len(asked), -1), mean, atol=1e-9)
     if labels is None:
         assert np.mean((ours - y[600:]) ** 2) < np.mean((plain - y[600:]) ** 2)
@@ -380,7 +376,7 @@ def test_rows_leave_the_kernels_and_trees_are_held_fixed(labels):
     if labels:
         kind, target = ulmus.AdaptiveClassifier, np.digitize(y, [0.5, 1.5] if labels == 3 else [0.5])
     model, without = kind(effort="fast", random_state=0), kind(effort="fast", random_state=0)
-    without._plan = replace(SMALL, trees=None)  # the same kernels, which tests of influences compare with refits
+    without._plan = replace(SMALL, tree_parts=0)  # the same kernels, which tests of influences compare with refits
     for each in (model, without):
         each.fit(X, target)
     assert model.trees_ is not None
@@ -412,7 +408,7 @@ def test_rows_are_missed_by_trees_that_did_not_see_them(labels):
     centre, scale = model._units(known.rows)
     rows = replace(known.rows, T=(known.rows.T - centre) / scale)
     seed = model.fitted_.weights.part_seed
-    part = parts_for_trees(rows, np.arange(600), TREES.parts, bool(labels), seed)
+    part = parts_for_trees(rows, np.arange(600), SMALL.tree_parts, bool(labels), seed)
     _, expected = grown_trees(rows, part, bool(labels), seed, 1)
     np.testing.assert_allclose(answers, expected * scale + centre, atol=1e-9)
     mixed = (1 - beside.share) * (known.rows.T - beside.kernels.left_out) + beside.share * answers
@@ -535,13 +531,12 @@ def test_groups_leave_trees_together():
     assert min(model.tree_losses_) > 0.9  # in units of the variance: left out with their group, rows are not known
 
 
-def test_monotone_models_and_other_efforts_have_no_trees():
+def test_monotone_models_and_fast_ones_have_no_trees():
     X, y = steps(300)
     model = ulmus.AdaptiveRegressor(effort="fast", monotonic_cst=[1, 0, 0, 0], random_state=0).fit(X, y)
     assert model.trees_ is None
-    plans = {name: effort.trees for name, effort in _effort.EFFORTS.items()}
-    assert {name for name, plan in plans.items() if plan and plan.numbers} == {"fast", "best"}  # "fast" by TREES alone
-    assert plans["default"] is not None
+    assert FAST.tree_parts == 0
+    assert _effort.EFFORTS["default"].tree_parts == 3
 
 
 def test_quantiles_and_intervals_stand_on_rows_that_both_left_out():

@@ -8,7 +8,7 @@ import pandas as pd
 import ulmus
 from experiments.contestants.common import Make, pick, scaled
 from experiments.tasks import Task
-from ulmus.models._effort import EFFORTS, TreePlan
+from ulmus.models._effort import EFFORTS
 
 
 def family(name: str) -> Make:
@@ -71,8 +71,7 @@ OURS: dict[str, Make] = {
     "a view chosen on few rows": adaptive_less(
         rows=800, landmarks=100, metric_rows=1_200, metric_landmarks=128, final_landmarks=(250, 250), kernels=1
     ),
-    "without trees": adaptive_less(trees=None),
-    "with trees for numbers too": adaptive_less(trees=TreePlan(numbers=True)),
+    "without trees": adaptive_less(tree_parts=0),
     "Adaptive, fast": adaptive("fast"),
     "Adaptive, best": adaptive("best"),
     "NKELM": family("NKELM"),

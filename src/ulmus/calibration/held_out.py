@@ -59,7 +59,8 @@ class HeldOut:
     ``alone`` are the same rows left out one by one, where errors of other fits were worse. ``by_log`` tells that
     predictions are scores of a log loss. ``share`` is how much of the variances intervals believe, per output. ``seen``
     are coordinates that a model has learned the rows by, where new rows of the same values would have others. ``moved``
-    is by how much predictions of rows differ on the mean because others had left beside them.
+    is by how much predictions of rows differ on the mean because others had left beside them. ``without`` tells which
+    of several models beside it did not see a row; -1 where all did.
     """
 
     T: np.ndarray
@@ -80,6 +81,7 @@ class HeldOut:
     share: Any = 1.0
     seen: np.ndarray | None = None
     moved: np.ndarray | None = None
+    without: np.ndarray | None = None
 
     @property
     def by_itself(self) -> "HeldOut | None":
@@ -110,6 +112,13 @@ class HeldOut:
         weight = rows.weights
         X = np.asarray(rows.X) if hasattr(rows.X, "rows_of_small_keys") else rows.X
         return cls(rows.T, P, variance, weight, X, rows.unit, rows.place, rows.fold)
+
+    def beside(self, answers: np.ndarray, share: float) -> "HeldOut":
+        """The same with the share of another model, which did not see the rows either where its answers are numbers."""
+        known = ~np.isnan(answers).any(axis=1)
+        P = self.P.copy()
+        P[known] += share * (answers - P)[known]
+        return replace(self, P=P)
 
     @property
     def studentised(self) -> np.ndarray:

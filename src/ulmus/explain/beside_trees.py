@@ -7,54 +7,21 @@ rows, and a row is answered by those that did not see it.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from ulmus.explain.influence import LeavesRows, OwnEffects
-from ulmus.solvers.boosted import BoostedTrees
-
-
-@dataclass(frozen=True)
-class PartTrees:
-    """Trees without each part of the rows, ``models``, and the part of every row; -1 for rows that all of them saw."""
-
-    models: dict[int, BoostedTrees]
-    part: np.ndarray
-
-    @classmethod
-    def of(cls, trees: BoostedTrees, part: np.ndarray, answers: np.ndarray, U: np.ndarray) -> "PartTrees":
-        """From their mean, in which they follow each other, and answers of the rows ``U`` by those without them."""
-        parts, models = np.unique(part[part >= 0]), {}
-        size = len(trees) // len(parts)
-        for number, k in enumerate(parts):
-            mine, one = slice(number * size, (number + 1) * size), int(np.argmax(part == k))
-            model = BoostedTrees(
-                np.zeros_like(trees.constant),
-                trees.feature[mine],
-                trees.threshold[mine],
-                len(parts) * trees.value[mine],
-            )
-            models[int(k)] = replace(model, constant=(answers[[one]] - model.predict(U[[one]], 1))[0])
-        return cls(models, part)
-
-    def answers(self, U: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """Answers to ``U``, each by the trees that did not see one of the rows, or, where there are none, by all."""
-        found = {k: model.predict(U, 1) for k, model in self.models.items()}
-        out = np.mean(list(found.values()), axis=0)
-        for k, answers in found.items():
-            mine = self.part[rows] == k
-            out[mine] = answers[mine]
-        return np.asarray(out)
 
 
 @dataclass(frozen=True)
 class BesideTrees:
     """Kernels that rows leave, and the share of the trees.
 
-    ``trees`` answers rows as the model does, ``grown`` gives :meth:`PartTrees.answers`, in the units of the targets.
+    ``trees`` answers rows as the model does, ``grown`` gives :meth:`~ulmus.solvers.boosted.PartTrees.answers`, in the
+    units of the targets.
     """
 
     kernels: LeavesRows

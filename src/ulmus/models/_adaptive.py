@@ -15,7 +15,7 @@ from ulmus.engine import Rows
 from ulmus.features.metric import average_outer_product, gradients, through
 from ulmus.features.preparation import Preparation
 from ulmus.features.sampling import distinct_sample, gathered
-from ulmus.models._effort import EFFORTS, Effort, TreePlan
+from ulmus.models._effort import EFFORTS, Effort
 from ulmus.models._left_out import MOST_ROWS, LeftOutLater, VariancesLater, given_back
 from ulmus.models._squared_stage import SquaredStages
 from ulmus.models._stages import Stages, Work
@@ -107,21 +107,19 @@ class AdaptiveModel(Model):
             rows = replace(rows, X=chosen.learned(rows))
         self._enter("global model")
         stages = self._stages(rows, coding, chosen, rng, training.backend)
-        seed, later = int(rng.randint(2**31 - 1)), None
-        if self._leaves_out_later(rows):
-            later = self._left_out(stages, chosen.view, rows, table.copy(), units, seed)  # the table may be the user's
-            stages = replace(stages, held_out=None)
-        plan = self._tree_plan(stages)
-        if plan is not None:
+        seed, later, kernels = int(rng.randint(2**31 - 1)), None, stages
+        if self._has_trees(stages.loss):
             from ulmus.models._trees import with_trees
 
-            stages = stages if later is None else replace(stages, held_out=later.in_units(self.n_jobs))
-            stages = with_trees(stages, rows, plan.parts, seed, self.n_jobs, self._say)
-            later = None
+            stages = with_trees(stages, rows, self._spent.tree_parts, seed, self.n_jobs, self._say)
+        if self._leaves_out_later(rows):
+            later = self._left_out(kernels, chosen.view, rows, table.copy(), units, seed)  # the table may be the user's
+            later = replace(later, unseen=stages.unseen, share=stages.tree_weight)
+            stages = replace(stages, held_out=None)
         if stages.local is not None:
             stages = replace(stages, local=stages.local.scaled(scale))
         if stages.trees is not None:
-            stages = replace(stages, trees=stages.trees.scaled(scale))
+            stages = replace(stages, trees=stages.trees.scaled(scale).moved(stages.tree_weight * centre))
         weights = self._weights(stages, chosen, columns, rows, units)
         held_out = None if stages.held_out is None else self._held_out(stages, units, table)
         weights = replace(weights, later=later or weights.later)
@@ -131,12 +129,9 @@ class AdaptiveModel(Model):
             weights = monotone(self, weights, replace(rows, X=table), seed)
         return Outcome(weights, held_out)
 
-    def _tree_plan(self, stages: Stages) -> TreePlan | None:
-        """How trees are grown; None where there are none: they may fall anywhere, and have squares or the log loss."""
-        plan = self._spent.trees
-        if plan is None or self._is_monotone or not (plan.numbers if is_regressor(self) else stages.loss == "log"):
-            return None
-        return plan
+    def _has_trees(self, loss: str | None) -> bool:
+        """Whether trees are grown: their answers are numbers or log-odds, and may fall anywhere."""
+        return self._spent.tree_parts > 0 and not self._is_monotone and (is_regressor(self) or loss == "log")
 
     def _leaves_out_later(self, rows: Rows) -> bool:
         """Whether rows leave both stages one by one, when intervals are asked for."""
@@ -207,7 +202,7 @@ class AdaptiveModel(Model):
             trials=chosen.trials,
             features=stages.landmark_map,
             beta=stages.beta * scale,
-            intercept=stages.intercept * scale + centre,
+            intercept=stages.intercept * scale + (1.0 - stages.tree_weight) * centre,
             C=stages.C,
             leverage=stages.leverage,
             local=stages.local,
@@ -226,7 +221,7 @@ class AdaptiveModel(Model):
     def _stages(self, rows: Rows, coding: Any, chosen: ViewChoice, rng: np.random.RandomState, backend: Any) -> Stages:
         """Global model and local stage in the chosen view."""
         work = self._work(rows, coding, chosen.view, rng, self.criterion, backend)
-        later = self._leaves_out_later(rows)
+        later = self._leaves_out_later(rows) and not self._has_trees(None)  # whose share rows left out choose at once
         return SquaredStages(work, self._intercept, later, chosen.C).fit(chosen.landmarks)
 
     def _work(
@@ -334,12 +329,11 @@ class AdaptiveModel(Model):
         return fitted.weights.coordinates(X)
 
     def _leaning(self, fitted: Fitted) -> Any:
-        beside = [name for name in ("grid", "trees") if getattr(fitted.weights, name) is not None]
-        if beside:
-            why = {"grid": "answers are made monotone (monotonic_cst)", "trees": "it has trees (trees_)"}[beside[0]]
+        if fitted.weights.grid is not None:
             raise ValueError(
                 f'method="jackknife+" needs every row to be left out alone, exactly, and this {type(self).__name__} '
-                f'has no closed form for that: {why}; use method="normalised"'
+                "has no closed form for that: answers are made monotone (monotonic_cst); use "
+                'method="normalised"'
             )
         return super()._leaning(fitted)
 

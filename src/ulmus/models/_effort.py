@@ -12,20 +12,12 @@ MANY_ROWS = 200_000
 
 
 @dataclass(frozen=True)
-class TreePlan:
-    """Trees are grown for labels, and for ``numbers`` where it says so, once without each of this many ``parts``."""
-
-    numbers: bool = False
-    parts: int = 3
-
-
-@dataclass(frozen=True)
 class Effort:
     """How much is spent on what; leaves hold ``leaf_rows``, and more, ``wide_leaf_rows``, where rows are few.
 
     The global model ``grows`` where leaves do not pay. Where targets are ``numbers``, and rows not many, fewer of them
     tell as much of a view as labels do; ``few_labels`` are shown by fewer landmarks. The metric of very many rows is
-    that of leaves, unless it is a ``quick`` one. ``trees`` may join.
+    that of leaves, unless it is a ``quick`` one. Trees join where there are ``tree_parts``, and are grown without each.
     """
 
     budget: Budget
@@ -38,7 +30,7 @@ class Effort:
     numbers: Budget | None = None
     few_labels: bool = False
     quick: bool = False
-    trees: TreePlan | None = None
+    tree_parts: int = 0
 
     def search(self, n_rows: int, *, numbers: bool) -> Budget:
         """What choosing a view of this many rows may spend, by what targets are."""
@@ -65,13 +57,13 @@ EFFORTS = {
         *(600, 1_500, 1_600, 4, 8),
         numbers=Budget(1_200, 128, 2_400, 192, final_landmarks=(400, 400)),
         few_labels=True,
-        trees=TreePlan(),
+        tree_parts=3,
     ),
     "best": Effort(
         Budget(3_000, 200, 8_000, 300, rounds=8, rounds_again=4, final_landmarks=(1_200, 1_200), thorough=True),
         *(2_000, 2_000, 2_500, 8, 16),
         numbers=Budget(3_000, 250, 8_000, 500, rounds=8, rounds_again=4, final_landmarks=(1_500, 1_500), thorough=True),
         few_labels=True,
-        trees=TreePlan(numbers=True, parts=5),
+        tree_parts=5,
     ),
 }

@@ -14,6 +14,7 @@ from ulmus.features.nystrom import NystromMap
 from ulmus.features.sampling import distinct_pairs, distinct_sample
 from ulmus.models._stages import Stages
 from ulmus.models.fitted import Fitted
+from ulmus.solvers.boosted import PartTrees
 from ulmus.solvers.leaving import GlobalWithout, LeavesWithout, unit_of
 from ulmus.solvers.own_landmarks import landmarks_among
 from ulmus.solvers.ridge import Leverage
@@ -26,7 +27,11 @@ MOST_ROWS = 20_000
 
 @dataclass(frozen=True)
 class LeftOutLater:
-    """What it takes to leave rows out, kept until somebody asks: it costs as much as the leaves did."""
+    """What it takes to leave rows out, kept until somebody asks: it costs as much as the leaves did.
+
+    ``stages`` are those of the kernels alone. Trees beside them, by their share, leave out whole parts of the rows:
+    ``unseen`` are the answers of those that did not see a row, and which these are.
+    """
 
     stages: Stages
     rows: Rows
@@ -34,19 +39,18 @@ class LeftOutLater:
     units: tuple[np.ndarray, np.ndarray]
     as_new: Callable[[np.ndarray], np.ndarray] | None
     seed: int
+    unseen: tuple[np.ndarray, np.ndarray] | None = None
+    share: float = 0.0
 
     def __call__(self, n_jobs: int | None) -> HeldOut:
-        """Rows of the table, or a sample of them, by both stages without each."""
-        held_out = self.in_units(n_jobs)
-        return replace(
-            given_back(held_out, self.units, self.table),
-            one_by_one=True,
-            seen=None if self.as_new is None else held_out.X,
-        )
-
-    def in_units(self, n_jobs: int | None) -> HeldOut:
-        """The same, as the stages have fitted them."""
-        return left_out_alone(self.stages, self.rows, self.as_new, np.random.RandomState(self.seed), n_jobs)
+        """Rows of the table, or a sample of them, by both stages without each, and by trees without their part."""
+        held_out = left_out_alone(self.stages, self.rows, self.as_new, np.random.RandomState(self.seed), n_jobs)
+        seen, place = None if self.as_new is None else held_out.X, held_out.place
+        if self.unseen is None:
+            return replace(given_back(held_out, self.units, self.table), one_by_one=True, seen=seen)
+        answers, without = self.unseen
+        held_out = given_back(held_out.beside(answers[place], self.share), self.units, self.table)
+        return replace(held_out, alone=replace(held_out, one_by_one=True, seen=seen, without=without[place]))
 
     def completed(self, fitted: Fitted, certainty_of: Callable[..., Any], n_jobs: int | None) -> Fitted:
         """What was fitted, with how sure it is."""
@@ -127,11 +131,15 @@ def variances(
 
 @dataclass(frozen=True)
 class StagesLeaning:
-    """What answers of new rows lose with every row that was left out of both stages, for jackknife+."""
+    """What answers of new rows lose with every row that was left out of both stages, for jackknife+.
+
+    Trees beside them lose what those without the part of the row answer otherwise: that is CV+.
+    """
 
     fit: Any
     without: GlobalWithout
     leaves: LeavesWithout | None
+    trees: PartTrees | None
     n_jobs: int | None
 
     @classmethod
@@ -139,20 +147,24 @@ class StagesLeaning:
         """Of both stages in the units of the targets, and rows that left them one by one."""
         features, local = fit.features, fit.local
         U = fit.coordinates(held_out.X) if held_out.seen is None else held_out.seen
-        rows = Rows(U, held_out.T, held_out.weight, held_out.unit)
+        trees = None if fit.trees is None else PartTrees(fit.trees, np.asarray(held_out.without))
+        # the kernels have fitted their share of the targets
+        rows = Rows(U, (1.0 - fit.tree_weight) * held_out.T, held_out.weight, held_out.unit)
         if local is not None:  # with the weight at its place a row tells whether others are left there
             rows = replace(rows, weight=local.mass[landmarks_among(local.U, rows)[1]], unit=unit_of(rows))
         Phi, index = engine.transform(features, U, n_jobs=n_jobs), np.arange(len(U))
         without = GlobalWithout.of(features, Phi, fit.beta, fit.intercept, fit.leverage, rows, index)
         if local is None:
-            return cls(fit, without, None, n_jobs)
+            return cls(fit, without, None, trees, n_jobs)
         there, R = engine.transform(features, local.U, n_jobs=n_jobs), rows.T - (Phi @ fit.beta + fit.intercept)
-        return cls(fit, without, LeavesWithout.of_fitted(local, there, rows, R, without), n_jobs)
+        return cls(fit, without, LeavesWithout.of_fitted(local, there, rows, R, without), trees, n_jobs)
 
     def __call__(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         U = self.fit.coordinates(X)
         Phi = engine.transform(self.fit.features, U, n_jobs=self.n_jobs)
         changes = self.without.changes(Phi) if self.leaves is None else self.leaves.changes(U, Phi, self.n_jobs)
+        if self.trees is not None:
+            changes = changes + self.trees.changes(U)
         return np.zeros(changes.shape[:2]), -changes
 
 

@@ -55,7 +55,8 @@ class Stages:
     These are None where rows are left out when somebody asks. ``local_losses`` are those of rows held out with a local
     stage, and without one, where one was scored; ``losses`` those by log loss and by squares, where both were tried.
     ``loss`` is what a classifier minimises. ``trees`` answer beside both stages, all in shares that add
-    up to 1; ``tree_losses`` are those of rows held out with trees and without.
+    up to 1; ``tree_losses`` are those of rows held out with trees and without. ``unseen`` are the answers of rows by
+    trees that did not see them, and which these are; not a number, and -1, where all did.
     """
 
     landmark_map: NystromMap
@@ -71,6 +72,7 @@ class Stages:
     trees: BoostedTrees | None = None
     tree_losses: tuple[float, float] | None = None
     tree_weight: float = 0.0
+    unseen: tuple[np.ndarray, np.ndarray] | None = None
 
 
 def landmarks_of(rows: Rows, most: int) -> int:

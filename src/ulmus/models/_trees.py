@@ -11,7 +11,7 @@ from ulmus.codings import OneVsAll
 from ulmus.engine import Rows
 from ulmus.features.sampling import row_keys
 from ulmus.models._stages import Stages
-from ulmus.solvers.boosted import LEARNED, BoostedTrees, answer_losses, grown_trees
+from ulmus.solvers.boosted import LEARNED, BoostedTrees, answer_losses, grown_trees, without
 
 Say = Callable[[str], None]
 
@@ -25,6 +25,9 @@ COARSE, FINE = ({"method": "bounded", "options": {"xatol": close}} for close in 
 #: The share of trees that rows left out begin with; standard errors, or the share of the loss, from which on their own
 #: best one counts.
 PRIOR, SURE, CLEARLY = 0.4, 3.0, 0.2
+#: What is left of the share beside leaves, by squares: rows left out know one partition of them, and not the mean of
+#: several.
+BESIDE_LEAVES = 0.75
 #: A lead that is a smaller share of the loss is round-off.
 ROUND_OFF = 1e-9
 #: Trees whose share is smaller are left out.
@@ -45,16 +48,20 @@ def with_trees(stages: Stages, rows: Rows, parts: int, seed: int, n_jobs: int | 
     place, weight = held_out.place, held_out.weight
     if by_log and float(weight @ answer_losses(held_out.T, held_out.P, by_log)) < NATS:
         return stages
-    grown = grown_trees(rows, parts_for_trees(rows, place, parts, by_log, seed), by_log, seed, n_jobs)
+    part = parts_for_trees(rows, place, parts, by_log, seed)
+    grown = grown_trees(rows, part, by_log, seed, n_jobs)
     if grown is None:
         return stages
     trees, answers = grown
-    found = best_share(held_out, answers[place], by_log)
+    own = BESIDE_LEAVES if stages.local is not None and not by_log else 1.0
+    found = best_share(held_out, answers[place], by_log, own)
     taken = found.share > LEAST
     kept = f"taken, weight {found.share:.2g}" if taken else "left out"
     say(f"{len(trees)} trees: loss {found.loss:.4g} against {found.without:.4g} without them ({kept})")
     stages = replace(stages, tree_losses=(found.loss, found.without))
-    return mixed(stages, trees, answers[place], found.share) if taken else stages
+    return (
+        replace(mixed(stages, trees, answers[place], found.share), unseen=(answers, without(part))) if taken else stages
+    )
 
 
 def parts_for_trees(rows: Rows, place: np.ndarray, parts: int, by_log: bool, seed: int) -> np.ndarray:
@@ -85,14 +92,14 @@ class Share:
     without: float
 
 
-def best_share(held_out: HeldOut, answers: np.ndarray, by_log: bool) -> Share:
+def best_share(held_out: HeldOut, answers: np.ndarray, by_log: bool, own: float = 1.0) -> Share:
     """What rows that neither kernels nor trees have seen say: nothing, where none has an answer of trees.
 
     Two models that are as good as each other are better together, whatever the luck of the rows that compare them; and
     these flatter kernels, whose view they chose, and know trees by one part of them. So the share begins at
     :data:`PRIOR`. It goes all of the way to the best one of the rows where the lead of that over the former is three
     standard errors, or a fifth of the loss, and a part of the way where it is a part of these. Scores of a log loss are
-    multiplied by what is best for them in either case, as a temperature will do.
+    multiplied by what is best for them in either case, as a temperature will do. Trees get ``own`` times that.
     """
     known = ~np.isnan(answers).any(axis=1)
     if not known.any():
@@ -116,16 +123,13 @@ def best_share(held_out: HeldOut, answers: np.ndarray, by_log: bool) -> Share:
     chance = SURE * float(np.sqrt(weight @ (lead - mean) ** 2)) / total
     at_prior = float(weight @ before) / total
     enough = max(min(chance, CLEARLY * at_prior), ROUND_OFF * at_prior, np.finfo(float).tiny)
-    share = PRIOR + (best - PRIOR) * float(np.clip(mean / enough, 0.0, 1.0))
+    share = own * (PRIOR + (best - PRIOR) * float(np.clip(mean / enough, 0.0, 1.0)))
     loss, without = (float(weight @ losses(each)) / total for each in (share, 0.0))
     return Share(share, loss, without)
 
 
 def mixed(stages: Stages, trees: BoostedTrees, answers: np.ndarray, share: float) -> Stages:
     """The stages and the trees, each by its weight; rows held out are answered by both."""
-    held_out, known = stages.held_out, ~np.isnan(answers).any(axis=1)
-    P = held_out.P.copy()
-    P[known] += share * (answers - P)[known]
     return replace(
         stages,
         beta=(1 - share) * stages.beta,
@@ -133,5 +137,5 @@ def mixed(stages: Stages, trees: BoostedTrees, answers: np.ndarray, share: float
         local=None if stages.local is None else stages.local.scaled(1 - share),
         trees=trees.scaled(share),
         tree_weight=share,
-        held_out=replace(held_out, P=P),
+        held_out=stages.held_out.beside(answers, share),
     )

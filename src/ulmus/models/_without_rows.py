@@ -121,10 +121,9 @@ class KernelPart:
 
     def first(self, U: np.ndarray) -> np.ndarray:
         """Scores of the global model."""
-        fit, (centre, _) = self.fit, self.units
-        weights = fit.features.weight_to_landmarks(fit.beta)
-        found = engine.apply(fit.features.cross_kernel_, U, weights, n_jobs=self.model.n_jobs)
-        return np.asarray((found + fit.intercept - centre) / self.kept + centre)
+        fit, kernel = self.fit, self.fit.features.cross_kernel_
+        found = engine.apply(kernel, U, fit.features.weight_to_landmarks(fit.beta), n_jobs=self.model.n_jobs)
+        return np.asarray((found + fit.intercept) / self.kept)
 
     def scores(self, U: np.ndarray) -> np.ndarray:
         """Scores of both stages."""
@@ -133,7 +132,7 @@ class KernelPart:
 
     def beside_trees(self, kernels: Any, rows: Rows) -> Any:
         """The same with the trees, which stay as they are."""
-        from ulmus.explain.beside_trees import BesideTrees, PartTrees
+        from ulmus.explain.beside_trees import BesideTrees
 
         fit, (centre, scale), n_jobs = self.fit, self.units, self.model.n_jobs
         if fit.trees is None:
@@ -141,18 +140,18 @@ class KernelPart:
         by_log, share, fixed = fit.loss == "log", fit.tree_weight, fit.trees
 
         def trees(U: np.ndarray) -> np.ndarray:
-            return np.asarray(fixed.predict(U, n_jobs) / share + centre)
+            return np.asarray(fixed.predict(U, n_jobs) / share)
 
         def grown() -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
             from ulmus.models._trees import parts_for_trees
-            from ulmus.solvers.boosted import grown_trees
+            from ulmus.solvers.boosted import PartTrees, grown_trees, without
 
             scaled, seed = replace(rows, T=(rows.T - centre) / scale), int(fit.part_seed or 0)
-            part = parts_for_trees(scaled, np.arange(len(rows)), self.model._spent.trees.parts, by_log, seed)
+            part = parts_for_trees(scaled, np.arange(len(rows)), self.model._spent.tree_parts, by_log, seed)
             found = grown_trees(scaled, part, by_log, seed, n_jobs)
             if found is None:  # one part holds every class
                 return lambda U, index: trees(U)
-            unseen = PartTrees.of(found[0], part, found[1], rows.X)
+            unseen = PartTrees(found[0], without(part))
             return lambda U, index: unseen.answers(U, index) * scale + centre
 
         return BesideTrees(kernels, share, rows.X, rows.T, trees, grown)

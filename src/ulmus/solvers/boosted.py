@@ -29,7 +29,7 @@ DRAWS, LEARNED = 6_000, 50_000
 #: Trees before the first look at rows left out, trees that are added before the next, and trees in all, at most.
 FIRST, CHUNK, MOST = 20, 10, 300
 #: Chunks without a lower loss after which growing ends.
-PATIENCE = 3
+PATIENCE = 2
 #: Nodes that are walked to at a time: rows times trees.
 STEPS = 2**16
 #: Rows whose derivatives a thread takes at a time.
@@ -47,19 +47,23 @@ class BoostedTrees:
     """A sum of symmetric trees: tree t asks ``feature[t, level]`` whether it is above ``threshold[t, level]``.
 
     The answers to these questions, first digit first, are the number of the leaf. Thresholds have the digits of single
-    precision, as coordinates have. ``value[t, leaf, output]`` is what the leaves answer.
+    precision, as coordinates have. ``value[t, leaf, output]`` is what the leaves answer. It may be the mean of several
+    ``models`` with as many trees each, which follow each other.
     """
 
     constant: np.ndarray
     feature: np.ndarray
     threshold: np.ndarray
     value: np.ndarray
+    models: int = 1
 
     def __post_init__(self) -> None:
         """Refuse trees of another form, such as those of files of an earlier version."""
         if not self.feature.ndim == 2 == self.threshold.ndim == self.value.ndim - 1:
             raise ValueError("trees have arrays [tree, question] and [tree, leaf, output]")
         count, questions = self.feature.shape
+        if self.models < 1 or count % self.models:
+            raise ValueError(f"{count} trees are not those of {self.models} models with as many each")
         if self.threshold.shape != (count, questions) or self.value.shape[:2] != (count, 2 ** min(questions, 62)):
             raise ValueError(
                 f"{count} trees of {questions} questions need as many thresholds and 2^{questions} leaves each; got "
@@ -77,6 +81,15 @@ class BoostedTrees:
     def scaled(self, factor: Any) -> "BoostedTrees":
         """The same with answers multiplied: by one number, or one for every output."""
         return replace(self, constant=factor * self.constant, value=factor * self.value)
+
+    def moved(self, by: Any) -> "BoostedTrees":
+        """The same with another constant: this much more."""
+        return replace(self, constant=self.constant + by)
+
+    def apart(self) -> list["BoostedTrees"]:
+        """The models whose mean this is."""
+        split = (np.split(each, self.models) for each in (self.feature, self.threshold, self.models * self.value))
+        return [BoostedTrees(self.constant, *own) for own in zip(*split, strict=True)]
 
     def predict(self, U: np.ndarray, n_jobs: int | None = -1) -> np.ndarray:
         """Answers, ``[row, output]``."""
@@ -96,6 +109,29 @@ class BoostedTrees:
         for column, cut in zip(self.feature.T, self.threshold.T, strict=True):
             leaf = 2 * leaf + (U[:, column] > cut)
         return leaf
+
+
+@dataclass(frozen=True)
+class PartTrees:
+    """Trees whose mean is that of models without some rows each; which one is ``without`` a row, or -1."""
+
+    trees: BoostedTrees
+    without: np.ndarray
+
+    def answers(self, U: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """Answers to ``U``, each by the trees that did not see one of the rows, or, where there are none, by all."""
+        found = [model.predict(U, 1) for model in self.trees.apart()]
+        out = np.mean(found, axis=0)
+        for k, answers in enumerate(found):
+            mine = self.without[rows] == k
+            out[mine] = answers[mine]
+        return np.asarray(out)
+
+    def changes(self, U: np.ndarray) -> np.ndarray:
+        """``[answer, row, output]``: what answers to ``U`` gain when only those without each row are asked."""
+        found = np.stack([model.predict(U, 1) for model in self.trees.apart()], axis=1)
+        changes = (found - found.mean(axis=1, keepdims=True))[:, self.without]
+        return np.where(self.without[:, None] >= 0, changes, 0.0)
 
 
 @dataclass
@@ -209,7 +245,7 @@ def grown_trees(
         groups = [(known[[k]], [own]) for k, own in enumerate(bins)]
     models = [Boosting(rows, some, by_log, np.random.RandomState(seed), own) for some, own in groups]
     left, weight = part >= 0, rows.weights
-    own = np.searchsorted(parts, part[left])
+    own = without(part)[left]
     best, size, since = np.inf, 0, 0
     n_jobs = n_jobs if len(rows) > ALONE else 1
     within = n_jobs if len(models) == 1 else 1  # several share the threads
@@ -228,6 +264,11 @@ def grown_trees(
     return _together(models, size), every
 
 
+def without(part: np.ndarray) -> np.ndarray:
+    """Which of the models of :func:`grown_trees` did not see a row; -1 where all did."""
+    return np.where(part >= 0, np.searchsorted(np.unique(part[part >= 0]), part), -1)
+
+
 def answer_losses(T: np.ndarray, Q: np.ndarray, by_log: bool) -> np.ndarray:
     """Loss of every row: log loss of scores, or squared error."""
     return log_losses(targets(T), Q) if by_log else ((T - Q) ** 2).sum(axis=1)
@@ -238,7 +279,9 @@ def _together(boostings: Sequence[Boosting], size: int) -> BoostedTrees:
     constant = np.concatenate([each.constant for each in boostings])
     columns = zip(*(tree for each in boostings for tree in _one_by_one(each, size)), strict=True)
     feature, threshold, value = (np.stack(each) for each in columns)
-    return BoostedTrees(constant.mean(axis=0), feature, threshold, value / len(constant))
+    mean = constant.mean(axis=0)
+    value[::size] += (constant - mean)[:, None]  # the first tree of each tells its own constant
+    return BoostedTrees(mean, feature, threshold, value / len(constant), len(constant))
 
 
 def _one_by_one(boosting: Boosting, size: int) -> list[tuple[np.ndarray, ...]]:
