@@ -339,7 +339,15 @@ def test_labels_of_few_rows_get_fewer_landmarks_and_numbers_do_not():
     assert many == effort.budget
     assert effort.search(100, numbers=False).final_landmarks == (100, 100)
     assert effort.search(100, numbers=True) == effort.search(20_000, numbers=True) == effort.numbers
-    assert effort.search(20_001, numbers=True) == effort.budget
+    assert effort.search(20_001, numbers=True, trees=True) == effort.budget
+
+
+def test_numbers_that_trees_answer_too_are_seen_without_cuts_and_additive_views():
+    effort = EFFORTS["default"]
+    with_trees = replace(effort.numbers, cuts=False, additive=False)
+    assert effort.search(200, numbers=True, trees=True) == effort.search(20_000, numbers=True, trees=True) == with_trees
+    assert effort.search(199, numbers=True, trees=True) == effort.numbers  # too few for trees
+    assert effort.search(200, numbers=False, trees=True) == effort.search(200, numbers=False)
 
 
 def test_predictions_are_those_of_what_was_fitted_whatever_is_set_afterwards():

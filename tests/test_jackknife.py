@@ -233,8 +233,10 @@ def test_an_adaptive_model_from_a_file_has_the_same_jackknife(tmp_path):
 
 @pytest.mark.parametrize("kind", cases(["rows", "copies", "weights", "target means"], "copies"))
 def test_trees_leave_the_part_of_a_row_when_it_leaves_the_kernels(kind, tmp_path, monkeypatch):
+    plan = replace(EFFORTS["fast"], budget=replace(EFFORTS["fast"].budget, cuts=False, additive=False))
+    monkeypatch.setitem(EFFORTS, "fast", plan)  # the same view without trees and with them
     plain, X, y, w, Q = fitted_adaptive(kind)
-    monkeypatch.setitem(EFFORTS, "fast", replace(EFFORTS["fast"], tree_parts=3))
+    monkeypatch.setitem(EFFORTS, "fast", replace(plan, tree_parts=3))
     model = AdaptiveRegressor(effort="fast", random_state=0, n_jobs=1).fit(X, y, w)
     ends, fitted, share = model.predict_interval(Q, method="jackknife+"), model.fitted_, model.tree_weight_
     rows, own = fitted.certainty.rows.by_itself, fitted.weights.trees.apart()

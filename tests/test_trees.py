@@ -27,8 +27,8 @@ from ulmus.solvers.symmetric_trees import Bins, rounded_down
 from ulmus.tuning.views import Budget
 
 pytestmark = pytest.mark.filterwarnings("ignore::ulmus.NumericalWarning")
-#: Few landmarks and no cuts, so that trees have something to add.
-SMALL = _effort.Effort(Budget(300, 40, 400, 60, rounds=1, cuts=False), 60, 80, 80, 2, 8, tree_parts=3)
+#: Few landmarks and no cuts, so that trees have something to add, and the same view with them and without.
+SMALL = _effort.Effort(Budget(300, 40, 400, 60, rounds=1, cuts=False, additive=False), 60, 80, 80, 2, 8, tree_parts=3)
 FAST = _effort.EFFORTS["fast"]
 
 

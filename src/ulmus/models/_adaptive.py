@@ -271,7 +271,9 @@ class AdaptiveModel(Model):
             rng,
             fit_intercept=self._intercept,
             **self._view_scoring(rows, coding),
-            budget=self._spent.search(count, numbers=is_regressor(self)),
+            budget=self._spent.search(
+                count, numbers=is_regressor(self), trees=n_rows is None and self._has_trees(None)
+            ),
             n_jobs=self.n_jobs,
             leaves_elsewhere=backend.metric_cut,
         )

@@ -7,6 +7,8 @@ from ulmus.tuning.view_budget import Budget
 #: Up to this many rows, leaves are wide: the cost of all is that of the rows times the square of a leaf. Of more, a fit
 #: costs so much that the search for its view may be that of labels.
 FEW_ROWS = 20_000
+#: From this many rows on, trees may join.
+TREE_ROWS = 200
 #: From this many rows on, leaves have a say in the metric.
 MANY_ROWS = 200_000
 
@@ -32,13 +34,19 @@ class Effort:
     quick: bool = False
     tree_parts: int = 0
 
-    def search(self, n_rows: int, *, numbers: bool) -> Budget:
-        """What choosing a view of this many rows may spend, by what targets are."""
+    def search(self, n_rows: int, *, numbers: bool, trees: bool = False) -> Budget:
+        """What choosing a view of this many rows may spend, by what targets are.
+
+        Numbers that trees answer too need neither cuts nor an additive view: trees have both.
+        """
         if n_rows >= MANY_ROWS and self.partitions and not self.quick:
             return replace(self.budget, leaves=True)
         if not numbers:
             return self.budget.of_labels(n_rows) if self.few_labels else self.budget
-        return self.budget if self.numbers is None or n_rows > FEW_ROWS else self.numbers
+        if n_rows > FEW_ROWS:
+            return self.budget
+        found = self.numbers or self.budget
+        return replace(found, cuts=False, additive=False) if trees and n_rows >= TREE_ROWS else found
 
     def leaf(self, n_rows: int) -> int:
         """Rows of a leaf of this many rows."""

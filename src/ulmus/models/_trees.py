@@ -10,13 +10,14 @@ from ulmus.calibration import HeldOut
 from ulmus.codings import OneVsAll
 from ulmus.engine import Rows
 from ulmus.features.sampling import row_keys
+from ulmus.models._effort import TREE_ROWS
 from ulmus.models._stages import Stages
 from ulmus.solvers.boosted import LEARNED, BoostedTrees, answer_losses, grown_trees, without
 
 Say = Callable[[str], None]
 
-#: Rows from which on there are trees, and up to which (of more they would learn from a quarter at most); and classes.
-FEW, MANY, CLASSES = 200, 4 * LEARNED, 20
+#: Rows up to which there are trees (of more they would learn from a quarter at most), and classes.
+MANY, CLASSES = 4 * LEARNED, 20
 #: Up to this many rows trees are grown in parts, of which each leaves some rows out.
 IN_PARTS = 20_000
 #: Logarithms, to base 2, of the factors of scores that are tried, and how finely.
@@ -43,7 +44,7 @@ def with_trees(stages: Stages, rows: Rows, parts: int, seed: int, n_jobs: int | 
     Answers are the mean of two models' answers, or log-odds.
     """
     held_out, by_log = stages.held_out, stages.loss == "log"
-    if not FEW <= len(rows) <= MANY or rows.T.shape[1] > CLASSES or held_out is None or held_out.place is None:
+    if not TREE_ROWS <= len(rows) <= MANY or rows.T.shape[1] > CLASSES or held_out is None or held_out.place is None:
         return stages
     place, weight = held_out.place, held_out.weight
     if by_log and float(weight @ answer_losses(held_out.T, held_out.P, by_log)) < NATS:
