@@ -250,8 +250,9 @@ def grown_trees(
     n_jobs = n_jobs if len(rows) > ALONE else 1
     within = n_jobs if len(models) == 1 else 1  # several share the threads
     for count in range(FIRST, MOST + 1, CHUNK):
-        for _ in engine.ordered_map(partial(Boosting.grow, count=count, n_jobs=within), models, n_jobs):
-            pass
+        with engine.threads_for(0):  # products are small
+            for _ in engine.ordered_map(partial(Boosting.grow, count=count, n_jobs=within), models, n_jobs):
+                pass
         Q = np.concatenate([each.fitted for each in models], axis=1)[:, own, np.flatnonzero(left)].T
         loss = float(np.average(answer_losses(rows.T[left], Q, by_log), weights=weight[left]))
         since += 1

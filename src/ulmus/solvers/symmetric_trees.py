@@ -93,30 +93,68 @@ def grown(
     """
     models, ends = len(counts), np.cumsum(counts)
     own = [slice(end - count, end) for end, count in zip(ends, counts, strict=True)]
+    order = np.argsort(sizes == 2, kind="stable")  # columns of two values come last
+    place, sizes = place[order], sizes[order]
     first, leaf = np.cumsum(sizes) - sizes, np.repeat(np.arange(models), counts)
-    cell, column_of = place + first[:, None], np.repeat(np.arange(len(sizes)), sizes)
+    column_of = np.repeat(np.arange(len(sizes)), sizes)
     room = np.empty((2, models * 2 ** (DEPTH - 1), len(column_of)))
     of_g, of_h = (max(float(np.abs(each[rows]).sum()) for rows in own) for each in (g, h))
     unit = _power_of_two(max(of_h, PENALTY))
-    both, penalty = packed(g / _power_of_two(of_g), h / unit), 2.0**BITS * PENALTY / unit
-    left = _sums(cell, both, leaf, models, sizes)
+    penalty = 2.0**BITS * PENALTY / unit
+    sums = _Sums(place, sizes, first, packed(g / _power_of_two(of_g), h / unit), own)
+    left = sums(np.arange(len(leaf)), leaf, models)
     columns, cuts = np.empty((2, models, DEPTH), np.intp)
     for level in range(DEPTH):
         size = models * 2**level
         best = _gains(left, sizes[0] - 1, penalty).reshape(models, -1, len(column_of)).sum(axis=1).argmax(axis=1)
-        columns[:, level] = column_of[best]
-        cuts[:, level] = best - first[columns[:, level]]
-        asked = zip(own, columns[:, level], best, strict=True)
-        node, above = leaf, np.concatenate([cell[column, rows] > cut for rows, column, cut in asked])
+        asked = column_of[best]
+        columns[:, level], cuts[:, level] = order[asked], best - first[asked]
+        questions = zip(own, asked, cuts[:, level], strict=True)
+        node, above = leaf, np.concatenate([place[column, rows] > cut for rows, column, cut in questions])
         leaf = 2 * node + above
         if level + 1 < DEPTH:
             fewer = np.bincount(leaf, minlength=2 * size).reshape(size, 2).argmin(axis=1)
-            some = np.flatnonzero(above == fewer[node])
-            part, children = _sums(cell[:, some], both[some], node[some], size, sizes), 2 * np.arange(size)
-            parent, left = left, room[level % 2, : 2 * size]
+            part = sums(np.flatnonzero(above == fewer[node]), node, size)
+            parent, left, children = left, room[level % 2, : 2 * size], 2 * np.arange(size)
             left[children + fewer] = part
             left[children + 1 - fewer] = np.subtract(parent, part, out=part)
     return columns, cuts
+
+
+class _Sums:
+    """Sums of numbers, one for each row, over rows of every node up to every cell of its column.
+
+    Columns of more than two values come first: their rows are counted into cells. For those of two values it is a
+    product of matrices, model by model, of the numbers in their nodes and 0 or 1. Numbers are whole, so that no sum
+    hangs on its order.
+    """
+
+    def __init__(
+        self, place: np.ndarray, sizes: np.ndarray, first: np.ndarray, x: np.ndarray, own: Sequence[slice]
+    ) -> None:
+        self.x, self.own, self.wide = x, own, int((sizes > 2).sum())
+        self.cells, self.sizes = int(sizes.sum()), sizes[: self.wide]
+        self.cell = place[: self.wide] + first[: self.wide, None]
+        self.flags = place[self.wide :].T.astype(np.float64)
+
+    def __call__(self, some: np.ndarray, node: np.ndarray, size: int) -> np.ndarray:
+        """``[node, cell]``, over some of the rows."""
+        out = np.empty((size, self.cells))
+        x, node = self.x[some], node[some]
+        wide = int(self.sizes.sum())
+        if self.wide:
+            out[:, :wide] = _counted(self.cell[:, some], x, node, size, self.sizes)
+        if self.flags.shape[1]:
+            total, ones = np.bincount(node, x, size)[:, None], out[:, wide::2]
+            each, ends = size // len(self.own), np.searchsorted(some, [rows.stop for rows in self.own])
+            for model, (begin, end) in enumerate(zip((0, *ends), ends, strict=False)):
+                rows, nodes = self.own[model], slice(model * each, (model + 1) * each)
+                W = np.zeros((each, rows.stop - rows.start))
+                W[node[begin:end] - nodes.start, some[begin:end] - rows.start] = x[begin:end]
+                ones[nodes] = W @ self.flags[rows]
+            np.subtract(total, ones, out=ones)
+            out[:, wide + 1 :: 2] = total
+        return out
 
 
 def _power_of_two(size: float) -> float:
@@ -156,7 +194,7 @@ def _gains(left: np.ndarray, last: int, penalty: float) -> np.ndarray:
     return gain
 
 
-def _sums(cell: np.ndarray, x: np.ndarray, node: np.ndarray, size: int, sizes: np.ndarray) -> np.ndarray:
+def _counted(cell: np.ndarray, x: np.ndarray, node: np.ndarray, size: int, sizes: np.ndarray) -> np.ndarray:
     """Sums of x over the rows of every node up to every cell of its column, ``[node, cell]``.
 
     One running sum passes through all columns: what a column comes to, the sum of the node, is taken off the first cell
