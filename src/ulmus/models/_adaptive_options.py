@@ -12,8 +12,8 @@ ADAPTIVE: Parameters = {
         (StrOptions(set(EFFORTS)),),
         '{"fast", "default", "best"}',
         """How much time is spent: on the choice of the view, on landmarks, and on local partitions (2, 4 or 8). Boosted
-        trees join classifiers by log loss, with ``"best"`` regressors too, with ``"fast"`` none, unless rows left out
-        speak against them; ``trees_`` holds them, ``tree_weight_`` is their share.""",
+        trees join regressors, and classifiers by log loss, unless rows left out speak against them, but none with
+        ``"fast"``. ``trees_`` holds them, ``tree_weight_`` is their share.""",
     ),
     "categorical_features": Parameter(
         "from_dtype",

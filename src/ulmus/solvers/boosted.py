@@ -198,7 +198,7 @@ class Boosting:
         rows = np.split(row, np.cumsum(counts)[:-1])
         every = len(columns) == len(self.sizes)
         asked = zip(self.place, rows, strict=True)
-        place = np.concatenate([of[:, own] if every else of[columns[:, None], own] for of, own in asked], axis=1)
+        place = np.concatenate([(of if every else of[columns]).take(own, axis=1) for of, own in asked], axis=1)
         column, cut = grown(place, self.sizes[columns], g, h, counts)
         return columns[column], cut
 
@@ -246,13 +246,12 @@ def grown_trees(
     models = [Boosting(rows, some, by_log, np.random.RandomState(seed), own) for some, own in groups]
     left, weight = part >= 0, rows.weights
     own = without(part)[left]
-    best, size, since = np.inf, 0, 0
     n_jobs = n_jobs if len(rows) > ALONE else 1
     within = n_jobs if len(models) == 1 else 1  # several share the threads
+    best, size, since = np.inf, 0, 0
     for count in range(FIRST, MOST + 1, CHUNK):
-        with engine.threads_for(0):  # products are small
-            for _ in engine.ordered_map(partial(Boosting.grow, count=count, n_jobs=within), models, n_jobs):
-                pass
+        for _ in engine.ordered_map(partial(Boosting.grow, count=count, n_jobs=within), models, n_jobs):
+            pass
         Q = np.concatenate([each.fitted for each in models], axis=1)[:, own, np.flatnonzero(left)].T
         loss = float(np.average(answer_losses(rows.T[left], Q, by_log), weights=weight[left]))
         since += 1

@@ -21,6 +21,8 @@ DEPTH, PENALTY = 5, 0.3
 BINS, CELLS = 128, 4_096
 #: Bits of sums of derivatives by which thresholds are compared.
 BITS = 25
+#: Columns of two values from which on these are summed by themselves.
+FLAGS = 6
 
 
 @dataclass(frozen=True)
@@ -93,23 +95,25 @@ def grown(
     """
     models, ends = len(counts), np.cumsum(counts)
     own = [slice(end - count, end) for end, count in zip(ends, counts, strict=True)]
-    order = np.argsort(sizes == 2, kind="stable")  # columns of two values come last
-    place, sizes = place[order], sizes[order]
+    flags = int((sizes == 2).sum())
+    flags = flags if flags >= FLAGS else 0
+    order = np.argsort(sizes == 2, kind="stable") if flags else np.arange(len(sizes))  # columns of two values come last
+    place, sizes = (place[order], sizes[order]) if flags else (place, sizes)
     first, leaf = np.cumsum(sizes) - sizes, np.repeat(np.arange(models), counts)
     column_of = np.repeat(np.arange(len(sizes)), sizes)
     room = np.empty((2, models * 2 ** (DEPTH - 1), len(column_of)))
     of_g, of_h = (max(float(np.abs(each[rows]).sum()) for rows in own) for each in (g, h))
     unit = _power_of_two(max(of_h, PENALTY))
     penalty = 2.0**BITS * PENALTY / unit
-    sums = _Sums(place, sizes, first, packed(g / _power_of_two(of_g), h / unit), own)
-    left = sums(np.arange(len(leaf)), leaf, models)
+    sums = _Sums(place, sizes, flags, packed(g / _power_of_two(of_g), h / unit), own)
+    left = sums(None, leaf, models)
     columns, cuts = np.empty((2, models, DEPTH), np.intp)
     for level in range(DEPTH):
         size = models * 2**level
         best = _gains(left, sizes[0] - 1, penalty).reshape(models, -1, len(column_of)).sum(axis=1).argmax(axis=1)
         asked = column_of[best]
         columns[:, level], cuts[:, level] = order[asked], best - first[asked]
-        questions = zip(own, asked, cuts[:, level], strict=True)
+        questions = zip(own, asked.tolist(), cuts[:, level].tolist(), strict=True)
         node, above = leaf, np.concatenate([place[column, rows] > cut for rows, column, cut in questions])
         leaf = 2 * node + above
         if level + 1 < DEPTH:
@@ -124,36 +128,36 @@ def grown(
 class _Sums:
     """Sums of numbers, one for each row, over rows of every node up to every cell of its column.
 
-    Columns of more than two values come first: their rows are counted into cells. For those of two values it is a
-    product of matrices, model by model, of the numbers in their nodes and 0 or 1. Numbers are whole, so that no sum
-    hangs on its order.
+    Rows are counted into cells, but for so many ``flags``, the last columns, of two values: for these it is a product
+    of matrices, model by model, of the numbers in their nodes and 0 or 1. Numbers are whole, so that no sum hangs on
+    its order.
     """
 
-    def __init__(
-        self, place: np.ndarray, sizes: np.ndarray, first: np.ndarray, x: np.ndarray, own: Sequence[slice]
-    ) -> None:
-        self.x, self.own, self.wide = x, own, int((sizes > 2).sum())
-        self.cells, self.sizes = int(sizes.sum()), sizes[: self.wide]
-        self.cell = place[: self.wide] + first[: self.wide, None]
-        self.flags = place[self.wide :].T.astype(np.float64)
+    def __init__(self, place: np.ndarray, sizes: np.ndarray, flags: int, x: np.ndarray, own: Sequence[slice]) -> None:
+        wide = len(sizes) - flags
+        self.x, self.own, self.sizes, self.cells = x, own, sizes[:wide], int(sizes.sum())
+        self.cell = place[:wide] + (np.cumsum(self.sizes) - self.sizes)[:, None]
+        self.flags = place[wide:].T.astype(np.float64)
 
-    def __call__(self, some: np.ndarray, node: np.ndarray, size: int) -> np.ndarray:
+    def __call__(self, some: np.ndarray | None, node: np.ndarray, size: int) -> np.ndarray:
         """``[node, cell]``, over some of the rows."""
-        out = np.empty((size, self.cells))
-        x, node = self.x[some], node[some]
-        wide = int(self.sizes.sum())
-        if self.wide:
-            out[:, :wide] = _counted(self.cell[:, some], x, node, size, self.sizes)
-        if self.flags.shape[1]:
-            total, ones = np.bincount(node, x, size)[:, None], out[:, wide::2]
-            each, ends = size // len(self.own), np.searchsorted(some, [rows.stop for rows in self.own])
-            for model, (begin, end) in enumerate(zip((0, *ends), ends, strict=False)):
-                rows, nodes = self.own[model], slice(model * each, (model + 1) * each)
-                W = np.zeros((each, rows.stop - rows.start))
-                W[node[begin:end] - nodes.start, some[begin:end] - rows.start] = x[begin:end]
-                ones[nodes] = W @ self.flags[rows]
-            np.subtract(total, ones, out=ones)
-            out[:, wide + 1 :: 2] = total
+        x, cell, wide = self.x, self.cell, int(self.sizes.sum())
+        if some is not None:
+            x, cell, node = x[some], cell.take(some, axis=1), node[some]
+        counted = _counted(cell, x, node, size, self.sizes)
+        if not self.flags.shape[1]:
+            return counted
+        out, some = np.empty((size, self.cells)), np.arange(len(x)) if some is None else some
+        out[:, :wide] = counted
+        total, ones = np.bincount(node, x, size)[:, None], out[:, wide::2]
+        each, ends = size // len(self.own), np.searchsorted(some, [rows.stop for rows in self.own])
+        for model, (rows, begin, end) in enumerate(zip(self.own, (0, *ends), ends, strict=False)):
+            nodes = slice(model * each, (model + 1) * each)
+            W = np.zeros((each, rows.stop - rows.start))
+            W[node[begin:end] - nodes.start, some[begin:end] - rows.start] = x[begin:end]
+            ones[nodes] = W @ self.flags[rows]
+        np.subtract(total, ones, out=ones)
+        out[:, wide + 1 :: 2] = total
         return out
 
 
@@ -201,7 +205,7 @@ def _counted(cell: np.ndarray, x: np.ndarray, node: np.ndarray, size: int, sizes
     of the next one.
     """
     cells, ends = int(sizes.sum()), np.cumsum(sizes)
-    if not len(node):
+    if not cell.size:
         return np.zeros((size, cells))
     each = np.bincount((cell + node * cells).ravel(), np.tile(x, len(cell)), size * cells).reshape(size, cells)
     each[:, ends[:-1]] -= each[:, : sizes[0]].sum(axis=1, keepdims=True)
