@@ -56,11 +56,11 @@ class HeldOut:
     misses their targets by: small for a row that is merely far from others, and large for an outlier. ``freedom`` are
     the degrees of freedom, per row, of the model that holds all of them, where rows were left out of that. ``curves``
     are the quantiles of a model that has fitted some, ``folds`` the models by which rows of folds were predicted.
-    ``alone`` are the same rows left out one by one, where errors of other fits were worse. ``by_log`` tells that
-    predictions are scores of a log loss. ``share`` is how much of the variances intervals believe, per output. ``seen``
-    are coordinates that a model has learned the rows by, where new rows of the same values would have others. ``moved``
-    is by how much predictions of rows differ on the mean because others had left beside them. ``without`` tells which
-    of several models beside it did not see a row; -1 where all did.
+    ``alone`` are the same rows left out one by one, where errors of other fits were worse, or trees stand beside
+    kernels. ``by_log`` tells that predictions are scores of a log loss. ``share`` is how much of the variances
+    intervals believe, per output. ``seen`` are coordinates that a model has learned the rows by, where new rows of
+    the same values would have others. ``moved`` is by how much predictions of rows differ on the mean because
+    others had left beside them. ``without`` tells which of several models beside it did not see a row (-1: none).
     """
 
     T: np.ndarray
@@ -109,16 +109,8 @@ class HeldOut:
     @classmethod
     def by_others(cls, rows: Rows, P: np.ndarray, variance: np.ndarray) -> "HeldOut":
         """From predictions by models that do not hold the rows, and their variances."""
-        weight = rows.weights
         X = np.asarray(rows.X) if hasattr(rows.X, "rows_of_small_keys") else rows.X
-        return cls(rows.T, P, variance, weight, X, rows.unit, rows.place, rows.fold)
-
-    def beside(self, answers: np.ndarray, share: float) -> "HeldOut":
-        """The same with the share of another model, which did not see the rows either where its answers are numbers."""
-        known = ~np.isnan(answers).any(axis=1)
-        P = self.P.copy()
-        P[known] += share * (answers - P)[known]
-        return replace(self, P=P)
+        return cls(rows.T, P, variance, rows.weights, X, rows.unit, rows.place, rows.fold)
 
     @property
     def studentised(self) -> np.ndarray:
@@ -153,8 +145,7 @@ def leave_one_out_sample(
     n_jobs: int | None = -1,
 ) -> HeldOut:
     """Exact leave-one-out predictions of a sample of the rows (:func:`leave_one_out`)."""
-    rows = calibration_sample(rows, rng)[1]
-    return leave_one_out(features, rows, solution, C, evaluate=evaluate, n_jobs=n_jobs)
+    return leave_one_out(features, calibration_sample(rows, rng)[1], solution, C, evaluate=evaluate, n_jobs=n_jobs)
 
 
 def leave_one_out(

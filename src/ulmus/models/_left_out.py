@@ -12,7 +12,7 @@ from ulmus.calibration.far import log_variance
 from ulmus.engine import Rows
 from ulmus.features.nystrom import NystromMap
 from ulmus.features.sampling import distinct_pairs, distinct_sample
-from ulmus.models._stages import Stages
+from ulmus.models._stages import Stages, beside
 from ulmus.models.fitted import Fitted
 from ulmus.solvers.boosted import PartTrees
 from ulmus.solvers.leaving import GlobalWithout, LeavesWithout, unit_of
@@ -49,7 +49,7 @@ class LeftOutLater:
         if self.unseen is None:
             return replace(given_back(held_out, self.units, self.table), one_by_one=True, seen=seen)
         answers, without = self.unseen
-        held_out = given_back(held_out.beside(answers[place], self.share), self.units, self.table)
+        held_out = given_back(beside(held_out, answers[place], self.share), self.units, self.table)
         return replace(held_out, alone=replace(held_out, one_by_one=True, seen=seen, without=without[place]))
 
     def completed(self, fitted: Fitted, certainty_of: Callable[..., Any], n_jobs: int | None) -> Fitted:

@@ -75,6 +75,13 @@ class Stages:
     unseen: tuple[np.ndarray, np.ndarray] | None = None
 
 
+def beside(held_out: HeldOut, answers: np.ndarray, share: float) -> HeldOut:
+    """Rows left out, with the share of another model that did not see them either, where its answers are numbers."""
+    known, P = ~np.isnan(answers).any(axis=1), held_out.P.copy()
+    P[known] += share * (answers - P)[known]
+    return replace(held_out, P=P)
+
+
 def landmarks_of(rows: Rows, most: int) -> int:
     """Half of the distinct rows, within bounds."""
     return min(most, max(MIN_LANDMARKS, distinct_count(rows.X, 2 * most) // 2))

@@ -11,7 +11,7 @@ from ulmus.codings import OneVsAll
 from ulmus.engine import Rows
 from ulmus.features.sampling import row_keys
 from ulmus.models._effort import TREE_ROWS
-from ulmus.models._stages import Stages
+from ulmus.models._stages import Stages, beside
 from ulmus.solvers.boosted import LEARNED, BoostedTrees, answer_losses, grown_trees, without
 
 Say = Callable[[str], None]
@@ -138,5 +138,5 @@ def mixed(stages: Stages, trees: BoostedTrees, answers: np.ndarray, share: float
         local=None if stages.local is None else stages.local.scaled(1 - share),
         trees=trees.scaled(share),
         tree_weight=share,
-        held_out=stages.held_out.beside(answers, share),
+        held_out=beside(stages.held_out, answers, share),
     )
