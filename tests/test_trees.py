@@ -1,5 +1,6 @@
 """Boosted trees beside the kernels of adaptive models, in a share by rows left out."""
 
+import threading
 from dataclasses import replace
 from itertools import combinations
 from math import factorial
@@ -12,6 +13,7 @@ from sklearn.metrics import log_loss
 import ulmus
 from data import cases
 from test_onnx import TOLERANCE, assert_equal_outputs
+from ulmus._threads import aside
 from ulmus.calibration import HeldOut
 from ulmus.engine import Rows
 from ulmus.explain.game import Comparison
@@ -75,10 +77,13 @@ def brute_tree(place, g, h):
     return found
 
 
+@pytest.mark.parametrize(
+    "levels", [(2, 5, 9, 30), (2, 2, 2, 7, 2, 2, 2, 4, 2), (2,) * 9], ids=["few", "flags", "all flags"]
+)
 @pytest.mark.parametrize("seed", range(5))
-def test_a_tree_has_the_best_cut_of_every_level(seed):
+def test_a_tree_has_the_best_cut_of_every_level(seed, levels):
     rng = np.random.RandomState(seed)
-    place = np.stack([rng.randint(0, k, 90) for k in (2, 5, 9, 30)]).astype(np.uint8)
+    place = np.stack([rng.randint(0, k, 90) for k in levels]).astype(np.uint8)
     g, h, own = rng.normal(size=90), rng.uniform(0.1, 1, 90), (slice(0, 50), slice(50, 90))
     columns, cuts = symmetric_trees.grown(place, place.max(axis=1).astype(np.intp) + 1, g, h, np.array((50, 40)))
     for rows, column, cut in zip(own, columns, cuts, strict=True):  # of two models, by the same steps
@@ -272,8 +277,52 @@ def test_no_trees_are_grown_where_rows_left_out_lose_less_than_a_nat():
         stages = Stages(*[None] * 6, loss="log")
         stages = replace(stages, beta=np.ones((1, 1)), intercept=np.zeros(1), held_out=held_out)
         said = []
-        _trees.with_trees(stages, rows, 3, 0, 1, said.append)
+        _trees.with_trees(stages, rows, _trees.Growing(rows, 3, True, 0, 1), said.append)
         assert bool(said) == grown
+
+
+@pytest.mark.parametrize("labels", [None, 2, 3])
+def test_trees_that_another_thread_grows_meanwhile_are_the_same(labels, monkeypatch):
+    X, y = steps(500)
+    target, kind = (y, ulmus.AdaptiveRegressor) if labels is None else (y > 1, ulmus.AdaptiveClassifier)
+    if labels == 3:
+        target = np.digitize(y, [0.5, 1.5])
+    threads, grown_trees = [], _trees.grown_trees
+
+    def grown(*given):
+        threads.append(threading.current_thread() is threading.main_thread())
+        return grown_trees(*given)
+
+    monkeypatch.setattr(_trees, "grown_trees", grown)
+    one, two = (kind(effort="fast", random_state=0, n_jobs=n_jobs).fit(X, target) for n_jobs in (1, 2))
+    # several classes have a use for every thread themselves; and whoever comes first may do it
+    assert threads[0]
+    assert threads[1] or labels != 3
+    assert one.trees_ is not None
+    np.testing.assert_array_equal(one.trees_.value, two.trees_.value)
+    np.testing.assert_array_equal(one.predict(X), two.predict(X))
+    assert one.tree_weight_ == two.tree_weight_
+
+
+def test_what_is_done_aside_is_begun_at_once_and_its_errors_come_with_the_result():
+    begun, go = threading.Event(), threading.Event()
+
+    def work():
+        begun.set()
+        go.wait(10)
+        return threading.current_thread() is threading.main_thread()
+
+    with aside(work, 2) as result:
+        assert begun.wait(10)
+        go.set()
+        assert result() is False
+    with aside(work, 1) as result:
+        assert result() is True
+    for n_jobs in (1, 2):
+        with aside(lambda: 1 / 0, n_jobs) as result, pytest.raises(ZeroDivisionError):
+            result()
+    with pytest.raises(KeyError), aside(work, 2):  # what nobody asks for ends all the same
+        raise KeyError
 
 
 def held(T, P, w=None):

@@ -198,3 +198,23 @@ def on_threads(work: Callable[[Item], None], items: Iterable[Item], n_jobs: int 
     """``work`` on every item, for what it writes (:func:`ordered_map`)."""
     for _ in ordered_map(work, items, n_jobs):
         pass
+
+
+@contextmanager
+def aside(work: Callable[[], Result], n_jobs: int | None) -> Iterator[Callable[[], Result]]:
+    """What ``work`` comes to, for who asks: begun at once on another thread where there is one, else when asked for."""
+    if current_process().daemon or effective_n_jobs(n_jobs) <= 1:
+        yield work
+        return
+    with thread_pools.of(1) as pool:
+        task = _Task(pool, work)
+
+        def result() -> Result:
+            task.run()  # where nobody has begun it
+            return task.result.result()
+
+        try:
+            yield result
+        finally:  # what is not begun is not wanted any more, and what is has to end
+            task.claim()
+            wait([task.offered])

@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.base import is_regressor
 
 from ulmus import engine
+from ulmus._threads import aside
 from ulmus.calibration import HeldOut, parts_of_few, refitted
 from ulmus.engine import Rows
 from ulmus.features.metric import average_outer_product, gradients, through
@@ -106,12 +107,9 @@ class AdaptiveModel(Model):
             chosen = self._choose_view(rows, coding, columns, rng, training.backend)
             rows = replace(rows, X=chosen.learned(rows))
         self._enter("global model")
-        stages = self._stages(rows, coding, chosen, rng, training.backend)
-        seed, later, kernels = int(rng.randint(2**31 - 1)), None, stages
-        if self._has_trees(stages.loss):
-            from ulmus.models._trees import with_trees
-
-            stages = with_trees(stages, rows, self._spent.tree_parts, seed, self.n_jobs, self._say)
+        fit = partial(self._stages, rows, coding, chosen, rng, training.backend)
+        kernels, stages = self._beside_trees(fit, rows, chosen.part_seed)
+        seed, later = int(rng.randint(2**31 - 1)), None
         if self._leaves_out_later(rows):
             later = self._left_out(kernels, chosen.view, rows, table.copy(), units, seed)  # the table may be the user's
             later = replace(later, unseen=stages.unseen, share=stages.tree_weight)
@@ -128,6 +126,25 @@ class AdaptiveModel(Model):
 
             weights = monotone(self, weights, replace(rows, X=table), seed)
         return Outcome(weights, held_out)
+
+    def _beside_trees(self, fit: Callable[[], Stages], rows: Rows, seed: int) -> tuple[Stages, Stages]:
+        """The stages, and the same with trees, which another thread grows meanwhile where there is one."""
+        log = getattr(self, "loss", None) == "log"
+        if not self._spent.tree_parts:
+            return (kernels := fit()), kernels
+        from ulmus.models._trees import Growing, with_trees
+
+        growing = Growing(rows, self._spent.tree_parts, log, seed, self.n_jobs)
+        # BLAS has one thread up to that many landmarks, so that no digit hangs on what else is done
+        if self._has_trees("log" if log else None) and growing.aside and 2 * self._spent.landmarks <= engine.SMALL:
+            with aside(growing, self.n_jobs) as grown:
+                kernels = fit()
+                return kernels, with_trees(kernels, rows, lambda _: grown(), self._say)
+        kernels = fit()
+        if not self._has_trees(kernels.loss):
+            return kernels, kernels
+        growing = replace(growing, by_log=kernels.loss == "log")
+        return kernels, with_trees(kernels, rows, growing, self._say)
 
     def _has_trees(self, loss: str | None) -> bool:
         """Whether trees are grown: their answers are numbers or log-odds, and may fall anywhere."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -37,11 +38,37 @@ LEAST = 0.05
 NATS = 1.0
 
 
-def with_trees(stages: Stages, rows: Rows, parts: int, seed: int, n_jobs: int | None, say: Say) -> Stages:
+@dataclass(frozen=True)
+class Growing:
+    """Trees that are grown without each of several ``parts`` of the rows, which are those of the stages."""
+
+    rows: Rows
+    parts: int
+    by_log: bool
+    seed: int
+    n_jobs: int | None
+
+    @property
+    def aside(self) -> bool:
+        """Whether trees can be grown before kernels are fitted, and on a thread that these have no use for.
+
+        Log models of several classes have: they took 1.16 times as long.
+        """
+        most = 1 if self.by_log else CLASSES
+        return TREE_ROWS <= len(self.rows) <= IN_PARTS and self.rows.T.shape[1] <= most
+
+    def __call__(self, place: np.ndarray | None = None) -> tuple[np.ndarray, tuple[BoostedTrees, np.ndarray] | None]:
+        """The part of every row, and trees with their answers; kernels have left out rows at these places."""
+        place = np.arange(len(self.rows)) if place is None else place
+        part = parts_for_trees(self.rows, place, self.parts, self.by_log, self.seed)
+        return part, grown_trees(self.rows, part, self.by_log, self.seed, self.n_jobs)
+
+
+def with_trees(stages: Stages, rows: Rows, grow: Callable[[np.ndarray], Any], say: Say) -> Stages:
     """Kernels and trees, by the share that rows which neither has seen speak for.
 
-    Trees are grown without each of several ``parts`` of the rows. ``rows`` are those of the stages, in their units.
-    Answers are the mean of two models' answers, or log-odds.
+    ``rows`` are those of the stages, in their units; ``grow`` is what :class:`Growing` comes to. Answers are the mean
+    of two models' answers, or log-odds.
     """
     held_out, by_log = stages.held_out, stages.loss == "log"
     if not TREE_ROWS <= len(rows) <= MANY or rows.T.shape[1] > CLASSES or held_out is None or held_out.place is None:
@@ -49,8 +76,7 @@ def with_trees(stages: Stages, rows: Rows, parts: int, seed: int, n_jobs: int | 
     place, weight = held_out.place, held_out.weight
     if by_log and float(weight @ answer_losses(held_out.T, held_out.P, by_log)) < NATS:
         return stages
-    part = parts_for_trees(rows, place, parts, by_log, seed)
-    grown = grown_trees(rows, part, by_log, seed, n_jobs)
+    part, grown = grow(place)
     if grown is None:
         return stages
     trees, answers = grown
@@ -60,9 +86,9 @@ def with_trees(stages: Stages, rows: Rows, parts: int, seed: int, n_jobs: int | 
     kept = f"taken, weight {found.share:.2g}" if taken else "left out"
     say(f"{len(trees)} trees: loss {found.loss:.4g} against {found.without:.4g} without them ({kept})")
     stages = replace(stages, tree_losses=(found.loss, found.without))
-    return (
-        replace(mixed(stages, trees, answers[place], found.share), unseen=(answers, without(part))) if taken else stages
-    )
+    if not taken:
+        return stages
+    return replace(mixed(stages, trees, answers[place], found.share), unseen=(answers, without(part)))
 
 
 def parts_for_trees(rows: Rows, place: np.ndarray, parts: int, by_log: bool, seed: int) -> np.ndarray:
