@@ -128,8 +128,9 @@ def test_adaptive_models_leave_rows_out_of_both_stages(kind):
             AdaptiveClassifier(effort="fast", loss="squared", random_state=0),
             np.where(y == "high", -1.0, 1.0)[:, None],
         )
-    # few landmarks, which leave something to leaves, and several of these
-    model._plan = replace(EFFORTS["default"], landmarks=60 if kind == "regression" else 20, wide_leaf_rows=250)
+    # few landmarks, which leave something to leaves, and several of these; trees are held fixed (tests/test_trees.py)
+    few = 60 if kind == "regression" else 20
+    model._plan = replace(EFFORTS["default"], landmarks=few, wide_leaf_rows=250, tree_parts=0)
     model.fit(frame, y)
     assert model.local_ is not None, "the case has to have a local stage"
     assert model.local_.partitions[0].n_leaves > 1
