@@ -7,9 +7,9 @@ Development tables of the arena, split once more inside their training rows, or 
 (:mod:`experiments.r_tables`), by name or all of a kind; one thread. Prints, per table, processor seconds to fit and
 microseconds to predict a row of the default and the fast models and of both boosters, and the loss (RMSE, or log loss,
 and 1 − AUC of two classes) of ours. A regression table is one of two classes as ``"flights>"``: above the median or
-not; as ``"flights>0.99"`` one of them is rare. Measurements are kept in the folder under
-``--name`` and taken from there when they exist, so that a run resumes, and two versions are compared by giving the name
-of the other.
+not; as ``"flights>0.99"`` one of them is rare. Several of ours (``--ours``) are compared with the first of them.
+Measurements are kept in the folder under ``--name`` and taken from there when they exist, so that a run resumes, and two
+versions are compared by giving the name of the other.
 """
 
 import argparse
@@ -104,10 +104,13 @@ def main() -> None:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 trees = {who: kept(cache, "boosters", name, who, seed) for who in BOOSTERS}
-                for who in given.ours:
-                    ours = kept(cache, given.name, name, who, seed)
+                every: dict[str, Any] = {who: kept(cache, given.name, name, who, seed) for who in given.ours}
+                first = given.ours[0]
+                for who, ours in every.items():
                     other = given.against and cache.get(f"{given.against}/{name}/{who}/{seed}")
                     line, found = compared(who, ours, other or None, trees)
+                    if who != first:
+                        found |= {f"{what} / {first}": ours[what] / every[first][what] for what in ours}
                     lines.append((name, *line))
                     for what, value in found.items():
                         ratios.setdefault(f"{who}: {what}", []).append(value)

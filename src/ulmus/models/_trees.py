@@ -52,7 +52,7 @@ class Growing:
     def aside(self) -> bool:
         """Whether trees can be grown before kernels are fitted, and on a thread that these have no use for.
 
-        Log models of several classes have: they took 1.16 times as long.
+        Log models of several classes have one for every thread.
         """
         most = 1 if self.by_log else CLASSES
         return TREE_ROWS <= len(self.rows) <= IN_PARTS and self.rows.T.shape[1] <= most

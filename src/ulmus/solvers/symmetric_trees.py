@@ -95,10 +95,12 @@ def grown(
     """
     models, ends = len(counts), np.cumsum(counts)
     own = [slice(end - count, end) for end, count in zip(ends, counts, strict=True)]
-    flags = int((sizes == 2).sum())
-    flags = flags if flags >= FLAGS else 0
-    order = np.argsort(sizes == 2, kind="stable") if flags else np.arange(len(sizes))  # columns of two values come last
-    place, sizes = (place[order], sizes[order]) if flags else (place, sizes)
+    flags, order = int((sizes == 2).sum()), np.arange(len(sizes))
+    if flags < FLAGS:
+        flags = 0
+    else:  # columns of two values come last
+        order = np.argsort(sizes == 2, kind="stable")
+        place, sizes = place[order], sizes[order]
     first, leaf = np.cumsum(sizes) - sizes, np.repeat(np.arange(models), counts)
     column_of = np.repeat(np.arange(len(sizes)), sizes)
     room = np.empty((2, models * 2 ** (DEPTH - 1), len(column_of)))
