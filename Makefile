@@ -5,13 +5,15 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-all test-gpu test-neighbours test-oldest test-newest fuzz wheel lint format bench bench-all docs clean
+.PHONY: demo test test-all test-core test-gpu test-neighbours test-oldest test-newest fuzz wheel lint format bench bench-all docs clean
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 
-$(VENV)/.installed: $(BIN)/python pyproject.toml
+CORE := setup.py $(wildcard src/core/*)
+
+$(VENV)/.installed: $(BIN)/python pyproject.toml $(CORE)
 	$(BIN)/python -m pip install --quiet --editable .
 	touch $@
 
@@ -33,7 +35,16 @@ MINUTES ?= 2
 fuzz: $(VENV)/.tested
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz --minutes $(MINUTES) $(ARGS)
 
-$(VENV)-gpu/.tested: pyproject.toml
+# The compiled core under sanitizers, which tell of every byte read or written beyond an array.
+test-core: $(VENV)/.tested
+	mkdir -p build/core
+	$(CC) -shared -fPIC -O1 -g -std=c11 -ffp-contract=off -fsanitize=address,undefined,float-cast-overflow -fno-sanitize-recover=all \
+	    -DPy_LIMITED_API=0x030B0000 -I$$($(BIN)/python -c "import sysconfig; print(sysconfig.get_path('include'))") \
+	    $(wildcard src/core/*.c) -o build/core/_core.abi3.so
+	LD_PRELOAD=$$($(CC) -print-file-name=libasan.so) ASAN_OPTIONS=detect_leaks=0 ULMUS_CORE=build/core/_core.abi3.so \
+	    $(BIN)/python -m pytest tests/test_trees.py tests/test_kernels.py
+
+$(VENV)-gpu/.tested: pyproject.toml $(CORE)
 	$(PYTHON) -m venv $(VENV)-gpu
 	$(VENV)-gpu/bin/python -m pip install --quiet --upgrade pip
 	$(VENV)-gpu/bin/python -m pip install --quiet --editable ".[test,test-gpu]"
@@ -106,4 +117,4 @@ docs: $(VENV)/.tested
 	$(BIN)/python tools/check_docs.py docs/_build/html
 
 clean:
-	rm -rf dist docs/_build docs/gallery docs/generated $(VENV) $(VENV)-gpu $(VENV)-oldest $(VENV)-newest $(VENV)-wheel .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf build dist src/ulmus/_core*.so src/ulmus/_core*.pyd docs/_build docs/gallery docs/generated $(VENV) $(VENV)-gpu $(VENV)-oldest $(VENV)-newest $(VENV)-wheel .mypy_cache .ruff_cache .pytest_cache .hypothesis

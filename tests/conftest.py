@@ -5,8 +5,10 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 from contextlib import contextmanager
 from dataclasses import replace
+from importlib.util import module_from_spec, spec_from_file_location
 
 import pytest
 from hypothesis import settings
@@ -22,6 +24,9 @@ settings.register_profile("brief", settings.get_profile("steady"), max_examples=
 
 
 def pytest_configure(config):
+    if core := os.environ.get("ULMUS_CORE"):  # another build of the compiled core than that beside the package
+        spec = spec_from_file_location("ulmus._core", core)
+        sys.modules["ulmus._core"] = module_from_spec(spec)
     settings.load_profile("brief" if config.option.markexpr == "not slow" else "steady")
 
 

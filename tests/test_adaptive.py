@@ -128,7 +128,7 @@ def test_the_global_model_grows_where_leaves_do_not_pay(monkeypatch):
     rng = np.random.RandomState(0)
     X = rng.uniform(-1, 1, (6000, 5))
     y = np.sign(np.sin(12 * X)).sum(axis=1) + rng.normal(size=6000)
-    small = replace(EFFORTS["fast"], landmarks=100, partitions=0, grows=True)
+    small = replace(EFFORTS["fast"], landmarks=100, partitions=0, grows=True, tree_parts=0)
     monkeypatch.setattr(AdaptiveRegressor, "_plan", small)
     grown = AdaptiveRegressor(random_state=0).fit(X[:5000], y[:5000])
     assert grown.local_ is None
@@ -336,10 +336,10 @@ def test_labels_of_few_rows_get_fewer_landmarks_and_numbers_do_not():
     effort = EFFORTS["default"]
     few, many = (effort.search(n, numbers=False) for n in (1_000, 5_000))
     assert (few.landmarks, few.metric_landmarks, few.final_landmarks) == (100, 125, (250, 250))
-    assert many == effort.budget
+    assert many == effort.budget  # and the lean one is that of labels, too
     assert effort.search(100, numbers=False).final_landmarks == (100, 100)
     assert effort.search(100, numbers=True) == effort.search(20_000, numbers=True) == effort.numbers
-    assert effort.search(20_001, numbers=True, trees=True) == effort.budget
+    assert effort.search(20_001, numbers=True, trees=True) == replace(effort.budget, lean=None)
 
 
 def test_numbers_that_trees_answer_too_are_seen_without_cuts_and_additive_views():
@@ -347,7 +347,24 @@ def test_numbers_that_trees_answer_too_are_seen_without_cuts_and_additive_views(
     with_trees = replace(effort.numbers, cuts=False, additive=False)
     assert effort.search(200, numbers=True, trees=True) == effort.search(20_000, numbers=True, trees=True) == with_trees
     assert effort.search(199, numbers=True, trees=True) == effort.numbers  # too few for trees
-    assert effort.search(200, numbers=False, trees=True) == effort.search(200, numbers=False)
+    labels = effort.search(200, numbers=False)
+    assert labels.additive
+    assert effort.search(200, numbers=False, trees=True) == replace(labels, additive=False)
+    assert effort.search(199, numbers=False, trees=True) == effort.search(199, numbers=False)
+
+
+@pytest.mark.parametrize("labels", [False, True])
+def test_noise_gets_a_lean_search_and_fewer_landmarks(labels):
+    rng = np.random.RandomState(0)
+    X, kind = rng.normal(size=(1_800, 5)), AdaptiveClassifier if labels else AdaptiveRegressor
+    trials, sizes = [], []
+    for noise in (0.1, 2.0):
+        y = np.sin(2 * X[:, 0]) + X[:, 1] + noise * rng.normal(size=1_800)
+        fitted = kind(trees=False, random_state=0).fit(X, y > 0 if labels else y)
+        trials.append(sum(trial.metric == "learned" for trial in fitted.trials_))
+        sizes.append(len(fitted.map_.landmarks_))
+    assert trials[1] < trials[0]
+    assert sizes in ([600, 400], [300, 400], [600, 200], [300, 200])  # half of them where these are as good
 
 
 def test_predictions_are_those_of_what_was_fitted_whatever_is_set_afterwards():

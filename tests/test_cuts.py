@@ -84,7 +84,7 @@ def rule(X):
 
 @pytest.fixture(scope="module")
 def with_cuts():
-    return AdaptiveClassifier(effort="fast", random_state=0).fit(*ruled())
+    return AdaptiveClassifier(effort="fast", trees=False, random_state=0).fit(*ruled())
 
 
 def test_rules_get_cuts_and_a_smooth_target_gets_none(with_cuts):
@@ -93,14 +93,14 @@ def test_rules_get_cuts_and_a_smooth_target_gets_none(with_cuts):
     assert cuts is not None
     for column, at in ((0, 0.5), (1, 0.2)):
         assert np.abs(cuts.at[cuts.column == column] - at).min() < 0.03
-    smooth = AdaptiveRegressor(effort="fast", random_state=0).fit(X, np.sin(X[:, 0]) + X[:, 1])
+    smooth = AdaptiveRegressor(effort="fast", trees=False, random_state=0).fit(X, np.sin(X[:, 0]) + X[:, 1])
     assert smooth.view_.preparation.cuts is None
 
 
 def test_cuts_lower_the_error_of_rules_on_new_rows(with_cuts):
     X, y = ruled()
     Q = drawn(4000, 6, 1)[0]
-    plain = AdaptiveClassifier(effort="fast", random_state=0)
+    plain = AdaptiveClassifier(effort="fast", trees=False, random_state=0)
     plan = plain._spent
     plain._plan = replace(plan, budget=replace(plan.budget, cuts=False))
     cut, uncut = (np.mean(model.predict(Q) != rule(Q)) for model in (with_cuts, plain.fit(X, y)))
@@ -109,7 +109,7 @@ def test_cuts_lower_the_error_of_rules_on_new_rows(with_cuts):
 
 def test_a_model_with_cuts_is_saved_and_loaded(tmp_path):
     X, y = ruled(800)
-    model = AdaptiveClassifier(effort="fast", random_state=0).fit(X, y)
+    model = AdaptiveClassifier(effort="fast", trees=False, random_state=0).fit(X, y)
     assert model.view_.preparation.cuts is not None
     save(model, tmp_path / "m.ulmus")
     assert_array_equal(load(tmp_path / "m.ulmus").predict_proba(X), model.predict_proba(X))
@@ -125,6 +125,6 @@ def test_several_cuts_of_a_column_that_matters_are_found_worth_having():
     rng = np.random.RandomState(0)
     X = rng.uniform(0, 1, (1200, 6))
     steps = (np.floor(6 * X[:, 0]) % 2 + (X[:, 1] > 0.5)) % 2  # seven cuts, six of them in one column
-    model = AdaptiveClassifier(effort="fast", random_state=0).fit(X[:800], steps[:800].astype(int))
+    model = AdaptiveClassifier(effort="fast", trees=False, random_state=0).fit(X[:800], steps[:800].astype(int))
     assert len(model.view_.preparation.cuts) >= 6
     assert model.score(X[800:], steps[800:].astype(int)) > 0.9

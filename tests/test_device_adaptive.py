@@ -293,11 +293,14 @@ def table(n=900):
     return X, y
 
 
-def fitted(kind, y, device, **given):
+def fitted(kind, y, device, trees=False, **given):
     model = getattr(ulmus, kind)(
         effort="fast", categorical_features=[3], device=device, random_state=0, n_jobs=1, **given
     )
-    model._plan = replace(EFFORTS["fast"], landmarks=60, leaf_rows=150, wide_leaf_rows=150, grows=False)
+    parts = EFFORTS["fast"].tree_parts if trees else 0  # trees are grown on the CPU
+    model._plan = replace(
+        EFFORTS["fast"], landmarks=60, leaf_rows=150, wide_leaf_rows=150, grows=False, tree_parts=parts
+    )
     return model.fit(table()[0][:700], y[:700])
 
 
@@ -327,6 +330,16 @@ def test_fits_have_the_predictions_of_the_cpu(monkeypatch, kind, given):
     for values in (there.beta_, there.intercept_, *there.local_.alphas, there.local_.U, there.map_.whitening_):
         assert type(values) is np.ndarray
     assert_array_equal(fitted(kind, y, DEVICE, **given).local_.alphas[0], there.local_.alphas[0])
+
+
+@pytest.mark.parametrize("kind", ["AdaptiveRegressor", "AdaptiveClassifier"])
+def test_trees_stand_beside_kernels_of_a_device_in_about_the_same_share(kind):
+    X, y = table()
+    y = y if kind == "AdaptiveRegressor" else np.digitize(y, [0.0, 1.0])
+    here, there = (fitted(kind, y, device, trees=True) for device in ("cpu", DEVICE))
+    assert here.trees_ is not None
+    assert there.tree_weight_ == pytest.approx(here.tree_weight_, abs=2e-3)  # sought to 1e-3
+    assert relative_error(there._scores_of(X[700:]), here._scores_of(X[700:])) < 1e-2
 
 
 def test_groups_and_weights_are_those_of_the_cpu(monkeypatch):

@@ -167,7 +167,7 @@ def fitted_adaptive(kind):
         X, Q = (pd.DataFrame(part, columns=list("abc")) for part in (X, Q))
         X["level"], Q["level"] = (pd.Categorical([f"l{k}" for k in part]) for part in (level[:420], level[420:]))
         y = y + np.sin(1.7 * level[:420])
-    model = AdaptiveRegressor(effort="fast", random_state=0, n_jobs=1).fit(X, y, w)
+    model = AdaptiveRegressor(effort="fast", trees=False, random_state=0, n_jobs=1).fit(X, y, w)
     return model, X, y, np.ones(420) if w is None else w, Q
 
 
@@ -236,7 +236,6 @@ def test_trees_leave_the_part_of_a_row_when_it_leaves_the_kernels(kind, tmp_path
     plan = replace(EFFORTS["fast"], budget=replace(EFFORTS["fast"].budget, cuts=False, additive=False))
     monkeypatch.setitem(EFFORTS, "fast", plan)  # the same view without trees and with them
     plain, X, y, w, Q = fitted_adaptive(kind)
-    monkeypatch.setitem(EFFORTS, "fast", replace(plan, tree_parts=3))
     model = AdaptiveRegressor(effort="fast", random_state=0, n_jobs=1).fit(X, y, w)
     ends, fitted, share = model.predict_interval(Q, method="jackknife+"), model.fitted_, model.tree_weight_
     rows, own = fitted.certainty.rows.by_itself, fitted.weights.trees.apart()

@@ -8,6 +8,7 @@ from scipy import sparse
 
 import reference
 from data import relative_error, rows, sparse_rows
+from ulmus.features import distances
 from ulmus.features.kernels import KERNELS, CrossKernel, KernelParameters, gram_matrix
 
 PARAMETERS = KernelParameters(gamma=0.7, degree=3, coef0=0.5)
@@ -177,3 +178,19 @@ def test_distances_under_a_laplacian_lose_three_digits_at_most_near_to_each_othe
     K = gram_matrix("laplacian", Z, KernelParameters(1.0))
     exact = np.exp(-np.sqrt(np.square(Z[::2] - Z[1::2]).sum(axis=1)))
     np.testing.assert_allclose(K[range(0, 80, 2), range(1, 80, 2)], exact, rtol=5e-12)
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 1), (5, 3, 2), (67, 33, 7), (4, 64, 0), (3, 0, 4), (130, 95, 40)])
+def test_absolute_differences_are_summed_by_the_compiled_core_as_by_scipy_to_the_last_bit(shape, monkeypatch):
+    n, m, d = shape
+    rng = np.random.RandomState(n)
+    X, Z = rng.normal(size=(n, d)) * 10.0 ** rng.randint(-8, 8, d), rng.normal(size=(m, d))
+    brute = np.array([[sum(abs(a - b) for a, b in zip(x, z, strict=True)) for z in Z] for x in X]).reshape(n, m)
+    for core in {distances.core, None}:
+        monkeypatch.setattr(distances, "core", core)
+        for out in (np.empty((n, m)), np.empty((n, 2 * m))[:, ::2], np.empty((n, m), np.float32)):
+            distances.cityblock(np.asfortranarray(X), Z[::-1][::-1], out)
+            np.testing.assert_array_equal(out, brute.astype(out.dtype))
+        near = np.empty((n, m))
+        distances.cityblock(X.astype(np.float32), Z.astype(np.float32), near)
+        np.testing.assert_allclose(near, brute, rtol=1e-5, atol=1e-5 * np.abs(X).max(initial=0.0))

@@ -220,7 +220,13 @@ def by_both_stages(model, ridge, U, codes, w, queries):
 
 
 #: Few landmarks and small leaves.
-LEAVES = replace(EFFORTS["default"], landmarks=20, wide_leaf_rows=120, tree_parts=0)
+LEAVES = replace(
+    EFFORTS["default"],
+    budget=replace(EFFORTS["default"].budget, lean=None),
+    landmarks=20,
+    wide_leaf_rows=120,
+    tree_parts=0,
+)
 
 
 def striped(plan):

@@ -83,9 +83,10 @@ def test_conda_needs_what_the_package_needs():
 
 
 def wheel(folder, *names):
-    path = folder / f"ulmus-{PROJECT['version']}-py3-none-any.whl"
+    path = folder / f"ulmus-{PROJECT['version']}-cp311-abi3-linux_x86_64.whl"
+    core = "ulmus/_core.abi3.so"
     with zipfile.ZipFile(path, "w") as archive:
-        for name in ("ulmus/py.typed", "ulmus/demo.py", "ulmus/datasets/data/wine.npz", *names):
+        for name in ("ulmus/py.typed", "ulmus/demo.py", "ulmus/datasets/data/wine.npz", core, *names):
             archive.writestr(name, "")
     return path
 

@@ -232,7 +232,7 @@ def test_where_the_sample_decides_cuts_the_error_is_that_of_memory(monkeypatch):
     monkeypatch.setattr(AdaptiveModel, "_choose_view", chosen)
     wrong = []
     for seed in range(6):
-        memory, far = (ulmus.AdaptiveRegressor(effort="fast", random_state=seed) for _ in range(2))
+        memory, far = (ulmus.AdaptiveRegressor(effort="fast", trees=False, random_state=seed) for _ in range(2))
         memory.fit(inputs, y)
         streaming.fit(far, (inputs, y), sample_rows=asked, progress=False)
         assert far.fitted_.weights.local is not None

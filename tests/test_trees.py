@@ -18,20 +18,22 @@ from ulmus.calibration import HeldOut
 from ulmus.engine import Rows
 from ulmus.explain.game import Comparison
 from ulmus.explain.tree_tables import tree_values
+from ulmus.features import distances
 from ulmus.models import _effort, _trees
 from ulmus.models._reasons import TrainingRows
 from ulmus.models._stages import Stages
 from ulmus.models._trees import PRIOR, SURE, best_share, parts_for_trees
 from ulmus.persistence.checks import StateError, check_state
-from ulmus.solvers import boosted, symmetric_trees
-from ulmus.solvers.boosted import BoostedTrees, Boosting, grown_trees
-from ulmus.solvers.symmetric_trees import Bins, rounded_down
+from ulmus.solvers import boosted, tree_bins, tree_steps
+from ulmus.solvers.boosted import DEPTH, PENALTY, BoostedTrees, Boosting, grown_trees
+from ulmus.solvers.tree_bins import Bins, rounded_down
 from ulmus.tuning.views import Budget
 
 pytestmark = pytest.mark.filterwarnings("ignore::ulmus.NumericalWarning")
 #: Few landmarks and no cuts, so that trees have something to add, and the same view with them and without.
 SMALL = _effort.Effort(Budget(300, 40, 400, 60, rounds=1, cuts=False, additive=False), 60, 80, 80, 2, 8, tree_parts=3)
-FAST = _effort.EFFORTS["fast"]
+#: Where there is a C compiler, as CI has one, it is built; what it computes NumPy computes elsewhere.
+COMPILED = pytest.mark.skipif(tree_steps.core is None, reason="the compiled core was not built")
 
 
 @pytest.fixture(autouse=True)
@@ -57,47 +59,179 @@ def single(X):
 
 
 def boosting(rows, known, by_log):
-    """Models that know these of the rows each."""
-    known = np.atleast_2d(known)
-    return Boosting(rows, known, by_log, np.random.RandomState(0), Bins.of(rows.X, rows.weights, len(known)))
+    """A model that knows these of the rows."""
+    bins = Bins.of(rows.X, rows.weights, 1)[0]
+    return Boosting(rows, known, by_log, np.random.RandomState(0), bins, np.arange(len(bins)))
 
 
-def brute_tree(place, g, h):
+@pytest.fixture(params=[pytest.param("compiled", marks=COMPILED), "numpy"])
+def form(request, monkeypatch):
+    """Steps of trees in either form."""
+    if request.param == "numpy":
+        monkeypatch.setattr(tree_steps, "core", None)
+    return request.param
+
+
+def sides(x, cut, ordered):
+    """Which rows are above a cut of a column."""
+    return x > cut if ordered else (x == cut) & (cut > 0)
+
+
+def brute_tree(table, rows, columns, g, h, size=1.0):
     """Column and cut of every level, sought among all: the first of the best."""
-    found, nodes = [], [np.arange(place.shape[1])]
-    for _ in range(symmetric_trees.DEPTH):
+    found, nodes = [], [rows]
+    for _ in range(DEPTH):
         gains = {}
-        for j, x in enumerate(place):
-            for cut in range(x.max() + 1):
-                sides = [rows[(x[rows] <= cut) == first] for rows in nodes for first in (True, False)]
-                gains[j, cut] = sum(g[side].sum() ** 2 / (h[side].sum() + symmetric_trees.PENALTY) for side in sides)
-        j, cut = max(gains, key=lambda key: round(gains[key], 9))
+        for j in columns:
+            for cut in range(table.sizes[j]):
+                above = sides(table.place[:, j], cut, table.ordered[j])
+                parts = [some[above[some] == side] for some in nodes for side in (False, True)]
+                gains[j, cut] = sum(g[part].sum() ** 2 / (h[part].sum() + PENALTY) for part in parts)
+        j, cut = max(
+            gains, key=lambda key: round(gains[key] / size, 9 if size == 1 else 6)
+        )  # of heavy rows sums have fewer digits
         found.append((j, cut))
-        nodes = [rows[(place[j, rows] <= cut) == first] for rows in nodes for first in (True, False)]
+        above = sides(table.place[:, j], cut, table.ordered[j])
+        nodes = [some[above[some] == side] for some in nodes for side in (False, True)]
     return found
+
+
+def drawn_rows(levels, n, seed):
+    """Rows in so many cells a column, of which every third has levels without an order, and derivatives."""
+    rng = np.random.RandomState(seed)
+    place = np.array([[rng.randint(k) for k in levels] for _ in range(n)], np.uint8)
+    ordered = np.array([j % 3 != seed % 3 for j in range(len(levels))], np.int64)
+    table = tree_steps.Table(place, np.array(levels, np.int64), ordered)
+    return table, rng.normal(size=n), rng.uniform(0.1, 1, n)
 
 
 @pytest.mark.parametrize(
     "levels", [(2, 5, 9, 30), (2, 2, 2, 7, 2, 2, 2, 4, 2), (2,) * 9], ids=["few", "flags", "all flags"]
 )
 @pytest.mark.parametrize("seed", range(5))
-def test_a_tree_has_the_best_cut_of_every_level(seed, levels):
-    rng = np.random.RandomState(seed)
-    place = np.stack([rng.randint(0, k, 90) for k in levels]).astype(np.uint8)
-    g, h, own = rng.normal(size=90), rng.uniform(0.1, 1, 90), (slice(0, 50), slice(50, 90))
-    columns, cuts = symmetric_trees.grown(place, place.max(axis=1).astype(np.intp) + 1, g, h, np.array((50, 40)))
-    for rows, column, cut in zip(own, columns, cuts, strict=True):  # of two models, by the same steps
-        assert list(zip(column, cut, strict=True)) == brute_tree(place[:, rows], g[rows], h[rows])
+def test_a_tree_has_the_best_cut_of_every_level(form, seed, levels):
+    table, g, h = drawn_rows(levels, 90, seed)
+    some, columns = np.arange(0, 90, 2), np.arange(len(levels))[1:]
+    for rows, asked in ((np.arange(90), np.arange(len(levels))), (some, columns)):
+        column, cut = tree_steps.grown(table, asked, rows, g, h, PENALTY, DEPTH)
+        assert list(zip(column, cut, strict=True)) == brute_tree(table, rows, asked, g, h)
+        answers = [sides(table.place[:, j], at, table.ordered[j]) for j, at in zip(column, cut, strict=True)]
+        np.testing.assert_array_equal(tree_steps.reached(table, column, cut), 2 ** np.arange(DEPTH)[::-1] @ answers)
+
+
+@pytest.mark.parametrize("size", [1e4, 1e9, 1e15])
+def test_heavy_rows_leave_a_penalty_that_is_too_small_for_single_precision(form, size):
+    table, g, h = drawn_rows((2, 5, 9, 30), 90, 0)
+    rows, columns = np.arange(90), np.arange(4)
+    column, cut = tree_steps.grown(table, columns, rows, size * g, size * h, PENALTY, 2)
+    expected = brute_tree(table, rows, columns, size * g, size * h, size)[:2]
+    assert list(zip(column, cut, strict=True)) == expected
 
 
 @pytest.mark.parametrize("size", [1e-30, 1e30])
-def test_cuts_do_not_hang_on_what_rows_weigh(size, monkeypatch):
+def test_cuts_do_not_hang_on_what_rows_weigh(form, size):
+    table, g, h = drawn_rows((2, 5, 9, 30), 90, 0)
+    columns, rows = np.arange(4), np.arange(90)
+    expected = tree_steps.grown(table, columns, rows, g, h, PENALTY, DEPTH)
+    found = tree_steps.grown(table, columns, rows, size * g, size * h, size * PENALTY, DEPTH)
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_flags_that_exclude_each_other_are_levels_of_one_column():
     rng = np.random.RandomState(0)
-    place = np.stack([rng.randint(0, k, 90) for k in (2, 5, 9, 30)]).astype(np.uint8)
-    g, h, sizes = rng.normal(size=90), rng.uniform(0.1, 1, 90), place.max(axis=1).astype(np.intp) + 1
-    expected = symmetric_trees.grown(place, sizes, g, h, np.array([90]))
-    monkeypatch.setattr(symmetric_trees, "PENALTY", size * symmetric_trees.PENALTY)
-    np.testing.assert_array_equal(symmetric_trees.grown(place, sizes, size * g, size * h, np.array([90])), expected)
+    level, other = rng.randint(0, 6, 200), rng.uniform(size=200)
+    U = np.column_stack([other, *(2.5 * (level == k) for k in range(1, 6)), other > 0.5, np.ones(200), level == 3])
+    for model, bins in enumerate(Bins.of(U, np.ones(200), 2)):
+        assert bins.table.ordered.tolist() == [1, 0, 0, 0]  # the number, five levels, and two that are none of them
+        assert bins.table.sizes.tolist() == [tree_bins.BINS, 6, 2, 2]
+        np.testing.assert_array_equal(bins.table.place[:, 1], level)
+        assert [list(each) for each in bins.features[1:]] == [[1, 1, 2, 3, 4, 5], [6, 6], [8, 8]]
+        for column in range(4):
+            for cut in range(bins.table.sizes[column]):
+                (feature,), (threshold,) = bins.at(np.array([column]), np.array([cut]))
+                above = sides(bins.table.place[:, column], cut, bins.table.ordered[column])
+                np.testing.assert_array_equal(U[:, feature] > threshold, above, err_msg=f"{model} {column} {cut}")
+    few = tree_bins.LEVELS + 3
+    flags = np.eye(few)[rng.randint(0, few, 900)]
+    assert [len(each) - 1 for each in Bins.of(flags, np.ones(900), 1)[0].features] == [tree_bins.LEVELS, 3]
+
+
+@COMPILED
+@pytest.mark.parametrize("labels", [None, 2, 3])
+@pytest.mark.parametrize("n", cases([7, 70, 1_000, 9_000], 70, 1_000))
+def test_the_compiled_core_and_numpy_grow_the_same_trees_to_the_last_bit(n, labels, monkeypatch):
+    rng = np.random.RandomState(n)
+    X = np.where(rng.uniform(size=(n, 9)) < 0.1, 0.0, rng.normal(size=(n, 9)) ** 3)
+    X[:, 4:] = np.round(X[:, 4:])
+    X[:, 6:] = np.eye(4)[rng.randint(0, 4, n), 1:]
+    y = X[:, 0] + np.abs(X[:, 5]) + rng.normal(size=n)
+    T = y[:, None] if labels is None else coded(np.digitize(y, [0.5, 1.5][: labels - 1]), labels)
+    rows = Rows(single(X), T, rng.uniform(0.0, 2.0, n))
+    monkeypatch.setattr(boosted, "COLUMNS", 6)
+    found, known = [], np.arange(n) % 5 != 1
+    for core in (tree_steps.core, None):
+        monkeypatch.setattr(tree_steps, "core", core)
+        model = boosting(rows, known, labels is not None)
+        model.grow(30)
+        trees = boosted._together([model], 30)
+        found.append((trees.feature, trees.threshold, trees.value, model.fitted, trees.predict(X, 1)))
+    for first, second in zip(*found, strict=True):
+        np.testing.assert_array_equal(first, second)
+    np.testing.assert_allclose(found[0][4], model.fitted.T, atol=1e-12 * (1 + np.abs(model.fitted).max()))
+
+
+@COMPILED
+@pytest.mark.parametrize("kind", [ulmus.AdaptiveRegressor, ulmus.AdaptiveClassifier])
+def test_a_model_does_not_depend_on_whether_the_core_was_built(kind, monkeypatch):
+    X, y = steps(500)
+    asked, found = steps(100, 1)[0], []
+    for core in (tree_steps.core, None):
+        monkeypatch.setattr(tree_steps, "core", core)
+        monkeypatch.setattr(distances, "core", core)
+        model = kind(effort="fast", random_state=0).fit(X, y if kind is ulmus.AdaptiveRegressor else y > 1)
+        assert model.trees_ is not None
+        found.append(model.predict(asked) if kind is ulmus.AdaptiveRegressor else model.decision_function(asked))
+    np.testing.assert_array_equal(*found)
+
+
+@COMPILED
+def test_the_compiled_core_refuses_arrays_that_it_would_read_beyond():
+    core, n = tree_steps.core, 10
+    (place, sizes, ordered), g, h = drawn_rows((3, 4), n, 0)
+    whole, out = np.arange(n), np.empty(5, np.int64)
+    given = {"place": place, "sizes": sizes, "ordered": ordered, "columns": np.arange(2), "rows": whole, "g": g, "h": h}
+
+    def grow(**changed):
+        core.grow(*(given | changed).values(), out, out.copy(), 1.0, 1.0, 0.3)
+
+    grow()
+    grow(place=np.full_like(place, 255))  # cells that there are not
+    for wrong, words in (
+        ({"rows": whole + 1}, "rows has 10, beyond 0 to 9"),
+        ({"columns": np.array([0, 2])}, "columns has 2, beyond 0 to 1"),
+        ({"sizes": np.array([3, 300])}, "sizes has 300, beyond 1 to 256"),
+        ({"g": g[:9]}, "g should have 10, got 9"),
+        ({"ordered": ordered[:1]}, "ordered should have 2, got 1"),
+        ({"g": np.full(n, np.nan)}, "g adds up to more than sums of it can hold, or is not finite"),
+        ({"h": np.full(n, 1e300)}, "h adds up to more"),
+    ):
+        with pytest.raises((IndexError, ValueError), match=words):
+            grow(**wrong)
+    for wrong in ({"g": g.astype(np.float32)}, {"place": place.ravel()}, {"g": "text"}, {"place": place.astype(int)}):
+        with pytest.raises(TypeError):
+            grow(**wrong)
+    with pytest.raises((BufferError, ValueError)):
+        grow(place=np.asfortranarray(place))
+    with pytest.raises(TypeError, match="expected 12 arguments, got 1"):
+        core.grow(place)
+    with pytest.raises(ValueError, match="1 to 8 levels"):
+        core.grow(*given.values(), np.empty(9, np.int64), np.empty(9, np.int64), 1.0, 1.0, 0.3)
+    with pytest.raises(IndexError, match="feature has 7, beyond 0 to 1"):
+        core.answer(np.full((1, 2), 7), np.zeros((1, 2)), np.zeros((1, 4, 1)), np.zeros((3, 2)), np.zeros((3, 1)))
+    with pytest.raises(ValueError, match="leaves should have 2147483648, got 2"):
+        core.answer(np.zeros((1, 31), int), np.zeros((1, 31)), np.ones((1, 2, 1)), np.zeros((3, 1)), np.zeros((3, 1)))
+    with pytest.raises(ValueError, match="leaves should have 256, got 32"):
+        core.spread(np.zeros(3, np.uint8), np.zeros(32), np.zeros(3))
 
 
 @pytest.mark.parametrize("task", cases(["number", "numbers", "two", "three"], "three"))
@@ -131,40 +265,44 @@ def test_trees_of_another_form_are_refused_by_files_too():
 
 
 @pytest.mark.parametrize("by_log", [False, True])
-def test_every_tree_is_a_step_of_newton_in_its_leaves(by_log):
+def test_every_tree_is_a_step_of_newton_in_its_leaves(form, by_log):
     X, y = steps(400)
     T = coded(np.digitize(y, [0.5, 1.5]), 3) if by_log else y[:, None]
-    known = np.arange(400) % 3 != np.arange(2)[:, None]
-    models = boosting(Rows(single(X), T), known, by_log)
-    both_before = models.fitted.copy()
-    models.grow(1)
-    for k, (feature, threshold, value) in enumerate(zip(*models.trees[0], strict=True)):
-        leaf = BoostedTrees(np.zeros(1), feature[None], threshold[None], value[None]).reached(single(X))[:, 0]
-        before = both_before[:, k].T
-        p = np.exp(before) / np.exp(before).sum(axis=1, keepdims=True)
-        G, H = (p - (T + 1) / 2, p * (1 - p)) if by_log else (before - T, np.ones_like(T))
-        for one in np.unique(leaf):
-            g, h = (D[(leaf == one) & known[k]].sum(axis=0) for D in (G, H))
-            step = -boosted.RATE * g / (h + boosted.PENALTY)
-            np.testing.assert_allclose(value[one], step * (2 / 3 if by_log else 1), atol=1e-12)
-        np.testing.assert_allclose(models.fitted[:, k].T, before + value[leaf], atol=1e-12)
+    known = np.arange(400) % 3 != 0
+    model = boosting(Rows(single(X), T), known, by_log)
+    before = model.fitted.T.copy()
+    model.grow(1)
+    ((feature, threshold, value),) = model.trees
+    leaf = (single(X)[:, feature] > threshold) @ np.array([16, 8, 4, 2, 1])
+    p = np.exp(before) / np.exp(before).sum(axis=1, keepdims=True)
+    G, H = (p - (T + 1) / 2, p * (1 - p)) if by_log else (before - T, np.ones_like(T))
+    for one in np.unique(leaf):
+        g, h = (D[(leaf == one) & known].sum(axis=0) for D in (G, H))
+        step = -boosted.RATE * g / (h + PENALTY)
+        np.testing.assert_allclose(value[one], step * (2 / 3 if by_log else 1), atol=1e-12)
+    np.testing.assert_allclose(model.fitted.T, before + value[leaf], atol=1e-12)
 
 
-@pytest.mark.parametrize("by_log", [False, True])
-def test_threads_that_share_the_rows_of_a_tree_change_nothing(monkeypatch, by_log):
-    monkeypatch.setattr(boosted, "PIECE", 70)
-    X, y = steps(400)
-    T = coded(np.digitize(y, [0.5, 1.5]), 3) if by_log else y[:, None]
-    known = np.arange(400) % 3 != np.arange(2)[:, None]
-    one, three = (boosting(Rows(single(X), T), known, by_log) for _ in range(2))
-    one.grow(5)
-    three.grow(5, 3)
-    np.testing.assert_array_equal(three.fitted, one.fitted)
+@pytest.mark.parametrize("telling", [False, True])
+def test_trees_ask_means_of_targets_only_where_rows_left_out_gain_by_it(telling):
+    rng = np.random.RandomState(0)
+    level = rng.randint(0, 100, 1_200)
+    y = rng.normal(size=100)[level] + 0.3 * rng.normal(size=1_200)
+    told = np.array([y[level == k].mean() for k in range(100)])[level] if telling else rng.normal(size=1_200)
+    X = np.column_stack([*(level == k for k in range(20)), rng.normal(size=1_200), told])
+    rows, part, means = Rows(single(X), y[:, None]), rng.permutation(1_200) % 3, np.arange(22) == 21
+    trees, answers = grown_trees(rows, part, False, 0, 1, means)
+    without = grown_trees(replace(rows, X=rows.X * ~means), part, False, 0, 1)[1]
+    gained = np.mean((without[:, 0] - y) ** 2) - np.mean((answers[:, 0] - y) ** 2)
+    assert (trees.feature == 21).any() == telling
+    assert gained > 0.1 if telling else abs(gained) < 0.01
+    bins = Bins.of(rows.X, rows.weights, 1, means)[0]  # and where they may be cut
+    steps_of_means = np.diff(bins.thresholds[1][:-1])
+    assert steps_of_means.min() > 0.99 * tree_bins.MEAN_STEP * told.std()
+    np.testing.assert_array_equal(bins.table.place[:, 1], np.searchsorted(bins.thresholds[1], rows.X[:, 21]))
 
 
-def test_models_of_many_rows_are_grown_on_threads_of_their_own_to_the_same_bits(monkeypatch):
-    monkeypatch.setattr(boosted, "ALONE", 299)
-    monkeypatch.setattr(boosted, "TOGETHER", 1_000)
+def test_models_are_grown_on_threads_of_their_own_to_the_same_bits():
     X, y = steps(300)
     rows, part = Rows(single(X), y[:, None]), np.arange(300) % 3
     (one, first), (two, second) = (grown_trees(rows, part, False, 0, n_jobs) for n_jobs in (1, 2))
@@ -188,7 +326,7 @@ def test_trees_learn_from_some_of_very_many_rows_and_answer_those_left_out(monke
 def test_trees_answer_new_rows_about_as_well_as_scikit_learns(labels):
     X, y = steps(2_000)
     X, asked, beyond = single(X[:1_500]), single(X[1_500:]), y[1_500:]
-    rival = {"max_iter": 100, "early_stopping": False, "max_bins": symmetric_trees.BINS, "random_state": 0}
+    rival = {"max_iter": 100, "early_stopping": False, "max_bins": tree_bins.BINS, "random_state": 0}
     if labels is None:
         T, loss = y[:1_500, None], lambda answers: np.mean((answers - beyond) ** 2)
         theirs = loss(HistGradientBoostingRegressor(**rival).fit(X, y[:1_500]).predict(asked))
@@ -200,7 +338,7 @@ def test_trees_answer_new_rows_about_as_well_as_scikit_learns(labels):
     both = Rows(np.concatenate([X, asked]), np.concatenate([T, np.zeros((500, T.shape[1]))]))
     model = boosting(both, np.arange(2_000) < 1_500, labels is not None)
     model.grow(100)
-    answers = model.fitted[:, 0, 1_500:].T
+    answers = model.fitted[:, 1_500:].T
     ours = loss(answers[:, 0]) if labels is None else np.mean(boosted.answer_losses(new, answers, True))
     assert ours < 1.2 * theirs
 
@@ -213,13 +351,31 @@ def test_growing_ends_where_rows_left_out_are_best_answered():
     own = np.mean((answers[:, 0] - y) ** 2)
     assert len(trees) < 3 * boosted.MOST
     order = np.lexsort((y, boosted.row_keys(X, 0)))
-    models = boosting(rows.take(order), part[order] != np.arange(3)[:, None], False)
+    rows, part = rows.take(order), part[order]
+    bins = Bins.of(rows.X, rows.weights, 3)
+    rngs = [np.random.RandomState((0, k)) for k in range(3)]
+    every = np.arange(len(bins[0]))
+    models = [
+        Boosting(rows, part != k, False, rng, own, every) for k, (rng, own) in enumerate(zip(rngs, bins, strict=True))
+    ]
     for count in range(boosted.FIRST, len(trees) // 3 + boosted.PATIENCE * boosted.CHUNK + 1, boosted.CHUNK):
-        models.grow(count)
-        loss = np.mean((models.fitted[0, part[order], np.arange(300)] - y[order]) ** 2)
+        for each in models:
+            each.grow(count)
+        loss = np.mean([(models[k].fitted[0, i] - rows.T[i, 0]) ** 2 for i, k in enumerate(part)])
         assert own <= loss * (1 + 1e-9)
         assert (len(trees) == 3 * count) == (abs(own / loss - 1) < 1e-9)
     assert grown_trees(rows, np.full(300, -1), False, 0, 1) is None
+
+
+def test_no_trees_are_grown_where_one_part_holds_all_rows():
+    X, y = steps(50)
+    rows = Rows(single(X), y[:, None])
+    assert grown_trees(rows, np.zeros(50, int), False, 0, 1) is None
+    X = np.zeros((400, 1))
+    X[0] = 1.0
+    for seed in range(3):
+        model = ulmus.AdaptiveRegressor(effort="fast", random_state=seed).fit(X, y[:1].repeat(400) + X[:, 0])
+        assert np.isfinite(model.predict(X)).all()
 
 
 def test_thresholds_of_few_digits_divide_numbers_of_few_digits_alike():
@@ -258,15 +414,16 @@ def test_of_very_many_rows_one_model_leaves_out_what_kernels_did(monkeypatch):
 
 def test_sums_of_two_numbers_in_one_are_those_of_each():
     rng = np.random.RandomState(0)
+    unit = 2.0**tree_steps.BITS
     g, h = rng.normal(size=5_000), rng.uniform(0, 0.25, 5_000)
-    g, h = g / np.abs(g).sum() * 1.4, h / h.sum() * 1.4  # as large as they may be
-    both, unit = symmetric_trees.packed(g, h), 2.0**symmetric_trees.BITS
+    g, h = g * unit / np.abs(g).sum() * 1.4, h * unit / h.sum() * 1.4  # as large as they may be
+    both = tree_steps.packed(g, h)
     for some in (slice(0, 1), slice(0, 700), slice(None)):
         total = np.array([both[some].sum()])
         assert total[0] == both[some][::-1].sum()  # whatever the order: nothing is rounded
-        for found, each in zip(symmetric_trees.unpacked(total), (g[some], h[some]), strict=True):
-            assert found[0] / unit == pytest.approx(np.rint(unit * each).sum() / unit, rel=1e-7)
-            assert abs(found[0] / unit - each.sum()) <= len(each) / unit
+        for found, each in zip(tree_steps.unpacked(total), (g[some], h[some]), strict=True):
+            assert found[0] == pytest.approx(np.rint(each).sum(), rel=1e-7)
+            assert abs(found[0] - each.sum()) <= len(each)
 
 
 def test_no_trees_are_grown_where_rows_left_out_lose_less_than_a_nat():
@@ -580,12 +737,13 @@ def test_groups_leave_trees_together():
     assert min(model.tree_losses_) > 0.9  # in units of the variance: left out with their group, rows are not known
 
 
-def test_monotone_models_and_fast_ones_have_no_trees():
+def test_monotone_models_have_no_trees_nor_those_that_are_to_have_none():
     X, y = steps(300)
-    model = ulmus.AdaptiveRegressor(effort="fast", monotonic_cst=[1, 0, 0, 0], random_state=0).fit(X, y)
+    for given in ({"monotonic_cst": [1, 0, 0, 0]}, {"trees": False}):
+        model = ulmus.AdaptiveRegressor(effort="fast", random_state=0, **given).fit(X, y)
+        assert model.trees_ is None
+    model = ulmus.AdaptiveClassifier(effort="fast", trees=False, random_state=0).fit(X, y > 1)
     assert model.trees_ is None
-    assert FAST.tree_parts == 0
-    assert _effort.EFFORTS["default"].tree_parts == 3
 
 
 def test_quantiles_and_intervals_stand_on_rows_that_both_left_out():

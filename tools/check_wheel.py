@@ -16,6 +16,8 @@ def check(path: Path) -> list[str]:
     wrong = [f"{name} is not the library's" for name in names if not name.startswith(("ulmus/", "ulmus-"))]
     wrong += [f"{name} belongs into the repository" for name in names if "/tests/" in name or "/experiments/" in name]
     wrong += [f"{needed} is missing" for needed in ("ulmus/py.typed", "ulmus/demo.py") if needed not in names]
+    if not any(name.startswith("ulmus/_core.") for name in names):
+        wrong.append("the compiled core is missing: is there a C compiler?")
     if not any(name.endswith(".npz") for name in names):
         wrong.append("the data sets are missing")
     if path.stat().st_size > LIMIT_BYTES:

@@ -18,7 +18,8 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from scipy.spatial.distance import cdist
+
+from ulmus.features.distances import cityblock
 
 #: Squared distances below this fraction of the squared norms are recomputed from differences.
 CANCELLATION = {np.dtype(np.float64): 1e-7, np.dtype(np.float32): 1e-4}
@@ -283,10 +284,7 @@ class CrossKernel:
         right = self._right[out.dtype][columns]
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
             if self.kernel.embedding == "cityblock":
-                if out.dtype == np.float64 and out.flags.c_contiguous:
-                    cdist(left, right, "cityblock", out=out)
-                else:
-                    out[:] = cdist(left, self._right[np.dtype(np.float64)][columns], "cityblock")
+                cityblock(left, self._right[np.dtype(np.float64)][columns], out)
             elif sparse.issparse(left):
                 out[:] = left @ right.T
             else:

@@ -327,6 +327,11 @@ class Preparation:
                 out += [f"{columns[j]}: mean target {k}" for k in range(category.sums.shape[1])]
         return out
 
+    def mean_columns(self, metric: np.ndarray) -> np.ndarray:
+        """Which of the columns that a metric shows are mean targets; these come last."""
+        count, whole = sum(c.sums.shape[1] for c in self.categories if c.has_means), len(self.sources())
+        return (np.arange(whole) >= whole - count)[metric != 0]
+
     def sources(self) -> np.ndarray:
         """The input column of every output column."""
         out = [self.numeric, self.numeric[self.gaps.shown]]

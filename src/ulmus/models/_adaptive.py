@@ -66,7 +66,8 @@ class AdaptiveModel(Model):
 
     @property
     def _spent(self) -> Effort:
-        return self._plan or EFFORTS[self.effort]
+        spent = self._plan or EFFORTS[self.effort]
+        return spent if getattr(self, "trees", False) else replace(spent, tree_parts=0)
 
     def _read(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, TableColumns]:
         return read_table(self, X, y, sample_weight)
@@ -108,7 +109,7 @@ class AdaptiveModel(Model):
             rows = replace(rows, X=chosen.learned(rows))
         self._enter("global model")
         fit = partial(self._stages, rows, coding, chosen, rng, training.backend)
-        kernels, stages = self._beside_trees(fit, rows, chosen.part_seed)
+        kernels, stages = self._beside_trees(fit, rows, chosen)
         seed, later = int(rng.randint(2**31 - 1)), None
         if self._leaves_out_later(rows):
             later = self._left_out(kernels, chosen.view, rows, table.copy(), units, seed)  # the table may be the user's
@@ -127,14 +128,15 @@ class AdaptiveModel(Model):
             weights = monotone(self, weights, replace(rows, X=table), seed)
         return Outcome(weights, held_out)
 
-    def _beside_trees(self, fit: Callable[[], Stages], rows: Rows, seed: int) -> tuple[Stages, Stages]:
+    def _beside_trees(self, fit: Callable[[], Stages], rows: Rows, chosen: ViewChoice) -> tuple[Stages, Stages]:
         """The stages, and the same with trees, which another thread grows meanwhile where there is one."""
         log = getattr(self, "loss", None) == "log"
         if not self._spent.tree_parts:
             return (kernels := fit()), kernels
         from ulmus.models._trees import Growing, with_trees
 
-        growing = Growing(rows, self._spent.tree_parts, log, seed, self.n_jobs)
+        means = chosen.view.preparation.mean_columns(chosen.view.metric)
+        growing = Growing(rows, self._spent.tree_parts, log, chosen.part_seed, self.n_jobs, means)
         # BLAS has one thread up to that many landmarks, so that no digit hangs on what else is done
         if self._has_trees("log" if log else None) and growing.aside and 2 * self._spent.landmarks <= engine.SMALL:
             with aside(growing, self.n_jobs) as grown:
@@ -289,7 +291,7 @@ class AdaptiveModel(Model):
             fit_intercept=self._intercept,
             **self._view_scoring(rows, coding),
             budget=self._spent.search(
-                count, numbers=is_regressor(self), trees=n_rows is None and self._has_trees(None)
+                count, numbers=is_regressor(self), trees=n_rows is None and self._has_trees(getattr(self, "loss", None))
             ),
             n_jobs=self.n_jobs,
             leaves_elsewhere=backend.metric_cut,
@@ -297,7 +299,7 @@ class AdaptiveModel(Model):
         view = search.choose()
         kind = view.preparation.columns.kind
         self._say(f"view: {kind} columns, kernel {view.kernel}, {len(search.trials)} trials")
-        landmarks = self._spent.landmarks // (2 if search.saturated else 1)
+        landmarks = self._spent.landmarks_of(saturated=search.saturated, noisy=search.noisy)
         cuts = view.preparation.cuts
         whole = search.whole  # of all rows too: what is missing, and levels, need not be looked for again
         preparation = Preparation.of(kind, rows.X, rows.T, rows.weight, columns.categorical, whole, cuts)

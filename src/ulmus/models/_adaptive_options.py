@@ -11,9 +11,8 @@ ADAPTIVE: Parameters = {
         "default",
         (StrOptions(set(EFFORTS)),),
         '{"fast", "default", "best"}',
-        """How much time is spent: on the choice of the view, on landmarks, and on local partitions (2, 4 or 8). Boosted
-        trees join regressors, and classifiers by log loss, unless rows left out speak against them, but none with
-        ``"fast"``. ``trees_`` holds them, ``tree_weight_`` is their share.""",
+        """How much time is spent: on the choice of the view, on landmarks, on local partitions (2, 4 or 8), and on how
+        many sets of boosted trees there are (3, 5 or 5).""",
     ),
     "categorical_features": Parameter(
         "from_dtype",
@@ -27,6 +26,16 @@ ADAPTIVE: Parameters = {
         kind='{"auto", "squared", "absolute", "error"}',
         text="Loss by which everything is chosen; see :class:`~ulmus.NKELMRegressor`.",
     ),
+}
+TREES: Parameters = {
+    "trees": Parameter(
+        True,
+        ("boolean",),
+        "bool",
+        """Whether boosted trees join the kernels, with the share that rows left out speak for: of regressors, and of
+        classifiers by log loss. ``trees_`` holds them, ``tree_weight_`` is their share. Without them every effect of a
+        training row has a closed form.""",
+    )
 }
 ADAPTIVE_QUANTILES: Parameters = {
     "loss": QUANTILE_LOSS["loss"].but(

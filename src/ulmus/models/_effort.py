@@ -11,6 +11,8 @@ FEW_ROWS = 20_000
 TREE_ROWS = 200
 #: From this many rows on, leaves have a say in the metric.
 MANY_ROWS = 200_000
+#: The share of the landmarks that a model gets where noise hides the rest.
+NOISY_LANDMARKS = 2 / 3
 
 
 @dataclass(frozen=True)
@@ -37,21 +39,34 @@ class Effort:
     def search(self, n_rows: int, *, numbers: bool, trees: bool = False) -> Budget:
         """What choosing a view of this many rows may spend, by what targets are.
 
-        Numbers that trees answer too need neither cuts nor an additive view: trees have both.
+        Where trees answer too no additive view is needed, nor cuts of numbers: trees have both.
         """
         if n_rows >= MANY_ROWS and self.partitions and not self.quick:
-            return replace(self.budget, leaves=True)
-        if not numbers:
-            return self.budget.of_labels(n_rows) if self.few_labels else self.budget
+            return replace(self.budget, leaves=True, lean=None)
         if n_rows > FEW_ROWS:
-            return self.budget
+            return replace(self.budget, lean=None)
+        trees = trees and n_rows >= TREE_ROWS
+        if not numbers:
+            found = self.budget.of_labels(n_rows) if self.few_labels else self.budget
+            return replace(found, additive=False) if trees else found
         found = self.numbers or self.budget
-        return replace(found, cuts=False, additive=False) if trees and n_rows >= TREE_ROWS else found
+        return replace(found, cuts=False, additive=False) if trees else found
+
+    def landmarks_of(self, *, saturated: bool, noisy: bool) -> int:
+        """Landmarks of the global model, by what the search for the view has found."""
+        few = self.landmarks * NOISY_LANDMARKS if noisy else self.landmarks
+        return int(few) // (2 if saturated else 1)
 
     def leaf(self, n_rows: int) -> int:
         """Rows of a leaf of this many rows."""
         return self.wide_leaf_rows if n_rows <= FEW_ROWS else self.leaf_rows
 
+
+#: What is spent on a view where the first trials miss so much that noise hides the rest.
+LEAN_LABELS = Budget(
+    2_000, 150, 2_000, 150, rounds=2, rounds_again=1, final_landmarks=(250, 250), kernels=1, cuts=False
+)
+LEAN_NUMBERS = replace(LEAN_LABELS, rows=1_200, landmarks=128, metric_rows=1_200, metric_landmarks=128)
 
 EFFORTS = {
     "fast": Effort(
@@ -59,13 +74,14 @@ EFFORTS = {
         *(300, 600, 600, 2, 8),
         grows=False,
         quick=True,
+        tree_parts=3,
     ),
     "default": Effort(
-        Budget(),
+        Budget(final_landmarks=(350, 350), noise=0.65, lean=LEAN_LABELS),
         *(600, 1_500, 1_600, 4, 8),
-        numbers=Budget(1_200, 128, 2_400, 192, final_landmarks=(400, 400)),
+        numbers=Budget(1_200, 128, 2_400, 192, final_landmarks=(400, 400), noise=0.15, lean=LEAN_NUMBERS),
         few_labels=True,
-        tree_parts=3,
+        tree_parts=5,
     ),
     "best": Effort(
         Budget(3_000, 200, 8_000, 300, rounds=8, rounds_again=4, final_landmarks=(1_200, 1_200), thorough=True),

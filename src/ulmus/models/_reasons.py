@@ -174,7 +174,7 @@ def influences(self: Any, X: Any, X_train: Any = None, y_train: Any = None, samp
     if known.trees:
         warnings.warn(
             f"rows leave the kernels of this model, and its boosted trees, {100 * known.trees:.0f} % of the scores, "
-            'are held fixed: effects are those of the kernels. A fit with effort="fast" has no trees',
+            "are held fixed: effects are those of the kernels. A fit with trees=False has none",
             PartWarning,
             stacklevel=2,
         )

@@ -40,13 +40,17 @@ NATS = 1.0
 
 @dataclass(frozen=True)
 class Growing:
-    """Trees that are grown without each of several ``parts`` of the rows, which are those of the stages."""
+    """Trees that are grown without each of several ``parts`` of the rows, which are those of the stages.
+
+    Some of their coordinates may be ``means`` of targets.
+    """
 
     rows: Rows
     parts: int
     by_log: bool
     seed: int
     n_jobs: int | None
+    means: np.ndarray | None = None
 
     @property
     def aside(self) -> bool:
@@ -61,7 +65,7 @@ class Growing:
         """The part of every row, and trees with their answers; kernels have left out rows at these places."""
         place = np.arange(len(self.rows)) if place is None else place
         part = parts_for_trees(self.rows, place, self.parts, self.by_log, self.seed)
-        return part, grown_trees(self.rows, part, self.by_log, self.seed, self.n_jobs)
+        return part, grown_trees(self.rows, part, self.by_log, self.seed, self.n_jobs, self.means)
 
 
 def with_trees(stages: Stages, rows: Rows, grow: Callable[[np.ndarray], Any], say: Say) -> Stages:

@@ -148,7 +148,7 @@ class KernelPart:
 
             scaled, seed = replace(rows, T=(rows.T - centre) / scale), int(fit.part_seed or 0)
             part = parts_for_trees(scaled, np.arange(len(rows)), self.model._spent.tree_parts, by_log, seed)
-            found = grown_trees(scaled, part, by_log, seed, n_jobs)
+            found = grown_trees(scaled, part, by_log, seed, n_jobs, fit.view.preparation.mean_columns(fit.view.metric))
             if found is None:  # one part holds every class
                 return lambda U, index: trees(U)
             unseen = PartTrees(found[0], without(part))

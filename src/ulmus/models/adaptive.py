@@ -11,7 +11,7 @@ from ulmus.calibration import HeldOut, LogScores, Temperature
 from ulmus.engine import Rows
 from ulmus.losses import check_levels
 from ulmus.models._adaptive import AdaptiveModel
-from ulmus.models._adaptive_options import ADAPTIVE, ADAPTIVE_QUANTILES, ADAPTIVE_RUN
+from ulmus.models._adaptive_options import ADAPTIVE, ADAPTIVE_QUANTILES, ADAPTIVE_RUN, TREES
 from ulmus.models._classification import Classification
 from ulmus.models._left_out import LeftOutLater
 from ulmus.models._log_stage import LogStages, calibrated_loss
@@ -31,7 +31,7 @@ CLEARLY = 0.02
 RARE = 0.05
 
 
-@estimator(ADAPTIVE | ADAPTIVE_QUANTILES | MONOTONE | ADAPTIVE_RUN, shows=SHOWN | MONOTONE_SHOWN)
+@estimator(ADAPTIVE | TREES | ADAPTIVE_QUANTILES | MONOTONE | ADAPTIVE_RUN, shows=SHOWN | MONOTONE_SHOWN)
 class AdaptiveRegressor(Regression, AdaptiveModel):
     r"""Regression on raw tables: a kernel model with a learned metric and local corrections.
 
@@ -102,7 +102,7 @@ class AdaptiveRegressor(Regression, AdaptiveModel):
         return Outcome(moved, held_out)
 
 
-@estimator(ADAPTIVE | CLASS_LOSS | DECISION | CLASS_WEIGHT | ADAPTIVE_RUN, shows=SHOWN | LOSSES_SHOWN)
+@estimator(ADAPTIVE | TREES | CLASS_LOSS | DECISION | CLASS_WEIGHT | ADAPTIVE_RUN, shows=SHOWN | LOSSES_SHOWN)
 class AdaptiveClassifier(Classification, AdaptiveModel):
     r"""Classification on raw tables: a kernel model with a learned metric and local corrections.
 

@@ -78,7 +78,7 @@ class FitProgress:
         """A line of what was found, where ``verbose`` asks for it."""
         if self._model.verbose:
             wall, processor = (now - then for now, then in zip(_clocks(), self._began, strict=True))
-            line = f"[{wall:6.1f} s, {processor:6.1f} s of the processors] {text}"
+            line = f"[{wall:6.2f} s, {processor:6.2f} s of the processors] {text}"
             print(line) if self._bar is None else self._bar.print(line)
 
     def finish(self, **data: Any) -> None:

@@ -57,7 +57,7 @@ def export(
     --------
     >>> import numpy as np, onnxruntime, ulmus
     >>> X = np.linspace(-3, 3, 100)[:, None]
-    >>> model = ulmus.NKELMRegressor(20, random_state=0).fit(X, np.sin(X[:, 0]))
+    >>> model = ulmus.NKELMRegressor(20, C=1024.0, random_state=0).fit(X, np.sin(X[:, 0]))
     >>> exported = ulmus.onnx.export(model, dtype="float64")
     >>> session = onnxruntime.InferenceSession(exported.SerializeToString())
     >>> (y,) = session.run(["prediction"], {"X": X})

@@ -88,10 +88,10 @@ _SKLEARN = {
 _QUANTILES = {"loss": "squared", "quantiles": (0.05, 0.5, 0.95)}
 #: What files of earlier versions do not have: parameters and attributes that came later, as those models had them.
 LATER: dict[str, dict[str, Any]] = {
-    "AdaptiveClassifier": {"loss": "squared", "decision": "accuracy", "encoder": None},
+    "AdaptiveClassifier": {"loss": "squared", "decision": "accuracy", "encoder": None, "trees": True},
     "AdaptiveFit": {"grid": None},
     "AdaptiveOrdinalClassifier": {"encoder": None},
-    "AdaptiveRegressor": {"encoder": None, **_QUANTILES, "monotonic_cst": None},
+    "AdaptiveRegressor": {"encoder": None, **_QUANTILES, "monotonic_cst": None, "trees": True},
     "ELMClassifier": {"loss": "squared", "decision": "accuracy", "monotonic_cst": None},
     "ELMRegressor": {**_QUANTILES, "monotonic_cst": None},
     "KELMClassifier": {"loss": "squared", "decision": "accuracy"},

@@ -1,7 +1,7 @@
 r"""Boosted trees beside kernels: layers of hard thresholds that are learned, with weights in closed form.
 
 A tree of depth D is a hidden layer of :math:`2^D` nodes, each a product of D thresholds on columns
-(:mod:`ulmus.solvers.symmetric_trees`). The weight of a leaf is one Newton step, :math:`-\eta\,g / (h + \lambda)`, with
+(:mod:`ulmus.solvers.tree_steps`). The weight of a leaf is one Newton step, :math:`-\eta\,g / (h + \lambda)`, with
 g and h the sums of first and second derivatives of the loss in it. Trees of several outputs are grown along a direction
 that is drawn for each of them; their leaves have a weight for every output.
 """
@@ -18,28 +18,24 @@ from ulmus.engine import Rows
 from ulmus.features.sampling import row_keys
 from ulmus.solvers.log_loss import losses as log_losses
 from ulmus.solvers.log_loss import proportions, targets
-from ulmus.solvers.symmetric_trees import DEPTH, PENALTY, Bins, grown, leaves
+from ulmus.solvers.tree_bins import Bins
+from ulmus.solvers.tree_steps import added, answered, grown, reached, summed
 
-#: Step of the boosting η.
-RATE = 0.15
+#: Levels of a tree, penalty λ of its leaves, and step of the boosting η.
+DEPTH, PENALTY, RATE = 5, 0.3, 0.15
 #: Columns that a tree may ask for.
 COLUMNS = 32
 #: Draws of rows, with replacement, by which a tree chooses its thresholds, and rows that all trees learn from, at most.
 DRAWS, LEARNED = 6_000, 50_000
 #: Trees before the first look at rows left out, trees that are added before the next, and trees in all, at most.
 FIRST, CHUNK, MOST = 20, 10, 300
+#: Trees by which those that ask means of targets are compared with those that do not, which go on where they lose less
+#: than this many times as much.
+GLANCE, CLOSE = 40, 1.005
 #: Chunks without a lower loss after which growing ends.
 PATIENCE = 2
-#: Nodes that are walked to at a time: rows times trees.
-STEPS = 2**16
-#: Rows whose derivatives a thread takes at a time.
-PIECE = 2**13
-#: Values of the rows that a tree may ask for, up to which trees of all models are grown by the same steps: of more,
-#: arrays outgrow the cache.
-TOGETHER = 2**17
-#: Rows up to which trees are grown by one thread: steps are so short that two would mostly wait for Python's lock (a
-#: third slower, 3,500 rows).
-ALONE = 10_000
+#: Rows times trees that are asked at a time.
+STEPS = 2**20
 
 
 @dataclass(frozen=True)
@@ -93,14 +89,13 @@ class BoostedTrees:
 
     def predict(self, U: np.ndarray, n_jobs: int | None = -1) -> np.ndarray:
         """Answers, ``[row, output]``."""
-        out = np.tile(self.constant, (len(U), 1))
-        flat, first = self.value.reshape(-1, self.value.shape[2]), self.value.shape[1] * np.arange(len(self))
+        U, out = np.ascontiguousarray(U, dtype=np.float64), np.tile(self.constant, (len(U), 1))
+        feature = self.feature.astype(np.int64, copy=False)
 
         def work(piece: slice) -> None:
-            out[piece] += flat[self.reached(U[piece]) + first].sum(axis=1)
+            answered(feature, self.threshold, self.value, U[piece], out[piece])
 
-        for _ in engine.ordered_map(work, engine.pieces(len(U), max(1, STEPS // max(1, len(self)))), n_jobs):
-            pass
+        engine.on_threads(work, list(engine.pieces(len(U), max(1, STEPS // max(1, len(self))))), n_jobs)
         return out
 
     def reached(self, U: np.ndarray) -> np.ndarray:
@@ -136,132 +131,140 @@ class PartTrees:
 
 @dataclass
 class Boosting:
-    """Models of the same rows, of which each knows some (``known[model, row]``), grown tree by tree.
+    """A model of the ``known`` rows, grown tree by tree; ``fitted[output, row]`` are its answers to all of them.
 
-    ``fitted[output, model, row]`` are the answers of all models, whether they know a row or not; ``place[model, column,
-    row]`` is the interval that a value lies in, by the ``bins`` of each model.
+    Trees ask these ``columns`` of the bins.
     """
 
     rows: Rows
     known: np.ndarray
     by_log: bool
     rng: np.random.RandomState
-    bins: Sequence[Bins]
+    bins: Bins
+    columns: np.ndarray
     trees: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.weight = self.known * self.rows.weights
         self.target = np.ascontiguousarray((targets(self.rows.T) if self.by_log else self.rows.T).T)
-        mean = self.weight @ self.target.T / self.weight.sum(axis=1, keepdims=True)
+        total = self.weight.sum()
+        mean = self.target @ self.weight / total
         if self.by_log:
-            least = 1 / (self.weight.sum(axis=1, keepdims=True) + 2)
-            p = np.clip(mean, least, 1 - least)
-            mean = np.log(p) if p.shape[1] > 1 else np.log(p / (1 - p))
+            p = np.clip(mean, 1 / (total + 2), 1 - 1 / (total + 2))
+            mean = np.log(p) if len(p) > 1 else np.log(p / (1 - p))
         self.constant = mean
-        self.fitted = np.repeat(mean.T[:, :, None], len(self.rows), axis=2)
-        self.place = np.stack([own.place(self.rows.X) for own in self.bins])
-        self.sizes = np.max([own.sizes for own in self.bins], axis=0)
+        self.fitted = np.repeat(mean[:, None], len(self.rows), axis=1)
+        self.learned = np.flatnonzero(self.known)
+        self.drawn = 1 - (1 - 1 / len(self.learned)) ** min(len(self.learned), DRAWS)
 
-    def grow(self, count: int, n_jobs: int | None = 1) -> None:
-        """Grow as many trees of every model as ``count`` lacks; threads share the rows of each."""
+    def grow(self, count: int) -> None:
+        """Grow as many trees as ``count`` lacks."""
         while len(self.trees) < count:
-            self._grow(n_jobs)
-
-    def _grow(self, n_jobs: int | None) -> None:
-        G, H = (D.reshape(len(D), -1) for D in self._derivatives(n_jobs))
-        column, cut = self._questions(G, H)
-        models = len(column)
-        leaf = (leaves(self.place, column, cut) + 2**DEPTH * np.arange(models)[:, None]).ravel()
-        g, h = (np.stack([np.bincount(leaf, each, models * 2**DEPTH) for each in D]) for D in (G, H))
-        value = -RATE * g / (h + PENALTY)
-        if len(G) > 1 and self.by_log:  # scores may move together
-            value *= (len(G) - 1) / len(G)
-        self.fitted += value.take(leaf, axis=1).reshape(self.fitted.shape)
-        thresholds = np.array([own.at(*asked) for own, *asked in zip(self.bins, column, cut, strict=True)])
-        value = np.ascontiguousarray(value.reshape(len(G), models, -1).transpose(1, 2, 0))
-        self.trees.append((self.bins[0].column[column], thresholds, value))
+            G, H = self._derivatives()
+            column, cut = self._questions(G, H)
+            leaf = reached(self.bins.table, column, cut)
+            g, h = (np.stack([summed(leaf, each) for each in D]) for D in (G, H))
+            value = -RATE * g / (h + PENALTY)
+            if len(G) > 1 and self.by_log:  # scores may move together
+                value *= (len(G) - 1) / len(G)
+            for own, fitted in zip(value, self.fitted, strict=True):
+                added(leaf, own, fitted)
+            value = np.ascontiguousarray(value[:, : 2**DEPTH].T)
+            self.trees.append((*self.bins.at(column, cut), value))
 
     def _questions(self, G: np.ndarray, H: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Column and cut of every level of the next tree of every model, from rows and columns that are drawn."""
-        known = self.known.sum(axis=1)
-        drawn = self.rng.randint(known.sum(), size=np.minimum(known, DRAWS).sum())
-        some = np.flatnonzero(self.known)[np.flatnonzero(np.bincount(drawn))]
-        model, row = np.divmod(some, len(self.rows))
-        columns = np.arange(len(self.sizes))
+        """Column and cut of every level of the next tree, from rows and columns that are drawn."""
+        digits = self.rng.randint(2**16, size=len(self.learned), dtype=np.uint16)
+        rows = self.learned[digits < 2**16 * self.drawn]
+        columns = self.columns
         if len(columns) > COLUMNS:
             columns = np.sort(self.rng.choice(columns, COLUMNS, replace=False))
-        g, h = G[0, some], H[0, some]
+        g, h = G[0], H[0]
         if len(G) > 1:
-            v = self.rng.normal(size=(len(G), len(known)))[:, model]
-            g, h = (np.einsum("kr,kr->r", each, D[:, some]) for each, D in ((v, G), (v * v, H)))
-        counts = np.bincount(model, minlength=len(known))
-        rows = np.split(row, np.cumsum(counts)[:-1])
-        every = len(columns) == len(self.sizes)
-        asked = zip(self.place, rows, strict=True)
-        place = np.concatenate([(of if every else of[columns]).take(own, axis=1) for of, own in asked], axis=1)
-        column, cut = grown(place, self.sizes[columns], g, h, counts)
-        return columns[column], cut
+            v = self.rng.normal(size=len(G))
+            g, h = v @ G, (v * v) @ H
+        return grown(self.bins.table, columns, rows, g, h, PENALTY, DEPTH)
 
-    def _derivatives(self, n_jobs: int | None) -> tuple[np.ndarray, np.ndarray]:
-        """First and second derivatives of the loss of every row along its scores, by every model."""
+    def _derivatives(self) -> tuple[np.ndarray, np.ndarray]:
+        """First and second derivatives of the loss of every row along its scores."""
         if not self.by_log:
-            G = self.weight * (self.fitted - self.target[:, None])
-            return G, np.broadcast_to(self.weight, G.shape)
-        G, H = np.empty_like(self.fitted), np.empty_like(self.fitted)
-
-        def work(piece: slice) -> None:
-            w, y = self.weight[:, piece], self.target[:, None, piece]
-            p = np.moveaxis(proportions(np.moveaxis(self.fitted[:, :, piece], 0, -1)), -1, 0)
-            np.multiply(w, p - y, out=G[:, :, piece])
-            np.multiply(w, p * (1 - p), out=H[:, :, piece])
-
-        for _ in engine.ordered_map(work, list(engine.pieces(G.shape[2], PIECE)), n_jobs):
-            pass
-        return G, H
+            return self.weight * (self.fitted - self.target), np.broadcast_to(self.weight, self.fitted.shape)
+        p = proportions(self.fitted.T).T
+        return self.weight * (p - self.target), np.asarray(self.weight * (p * (1 - p)))
 
 
 def grown_trees(
-    rows: Rows, part: np.ndarray, by_log: bool, seed: int, n_jobs: int | None
+    rows: Rows, part: np.ndarray, by_log: bool, seed: int, n_jobs: int | None, means: np.ndarray | None = None
 ) -> tuple[BoostedTrees, np.ndarray] | None:
     """The mean of models without each part, and answers of rows by the one that did not see them (else not a number).
 
     All of them grow for as long as the loss of the rows left out falls. Rows of part -1 are in every model, and have no
-    answers. None where nothing is left out, or no column varies.
+    answers. None where nothing is left out, or everything, or no column varies. Trees that ask no ``means`` of targets
+    are begun too, and go on where they lose no more: means are taken from other parts of the rows, so that among rows
+    of one level they tell trees in which part a row is, and so of its target.
     """
     parts, rows_of_all = np.unique(part[part >= 0]), len(rows)
     if len(parts) == 0 or rows.X.shape[1] == 0:
         return None
     order = np.lexsort((*rows.T.T, row_keys(rows.X, seed)))  # what is drawn does not depend on the order of the rows
     known = part[order] != parts[:, None]
+    if not known.any(axis=1).all():
+        return None
     known &= np.cumsum(known, axis=1) <= LEARNED
     kept = (known | (part[order] == parts[:, None])).any(axis=0)
     order, known = order[kept], known[:, kept]
     rows, part = rows.take(order), part[order]
-    bins = Bins.of(rows.X, rows.weights, len(parts))
-    if not len(bins[0].column):
+    bins = Bins.of(rows.X, rows.weights, len(parts), means)
+    every = np.arange(len(bins[0]))
+    some = every if means is None else every[[not means[of].any() for of in bins[0].features]]
+    if not len(every):
         return None
-    groups = [(known, bins)]
-    if len(rows) * min(len(bins[0].column), COLUMNS) > TOGETHER:
-        groups = [(known[[k]], [own]) for k, own in enumerate(bins)]
-    models = [Boosting(rows, some, by_log, np.random.RandomState(seed), own) for some, own in groups]
-    left, weight = part >= 0, rows.weights
-    own = without(part)[left]
-    n_jobs = n_jobs if len(rows) > ALONE else 1
-    within = n_jobs if len(models) == 1 else 1  # several share the threads
-    best, size, since = np.inf, 0, 0
-    for count in range(FIRST, MOST + 1, CHUNK):
-        for _ in engine.ordered_map(partial(Boosting.grow, count=count, n_jobs=within), models, n_jobs):
-            pass
-        Q = np.concatenate([each.fitted for each in models], axis=1)[:, own, np.flatnonzero(left)].T
-        loss = float(np.average(answer_losses(rows.T[left], Q, by_log), weights=weight[left]))
-        since += 1
-        if loss < best:
-            best, size, answers, since = loss, count, Q, 0
-        if since >= PATIENCE:
-            break
-    every = np.full((rows_of_all, rows.T.shape[1]), np.nan)
-    every[order[left]] = answers
-    return _together(models, size), every
+
+    def growth(columns: np.ndarray) -> "_Growth":
+        own = zip(known, (np.random.RandomState((seed, k)) for k in range(len(parts))), bins, strict=True)
+        return _Growth([Boosting(rows, those, by_log, rng, of, columns) for those, rng, of in own], part, n_jobs)
+
+    found = growth(every)
+    if 0 < len(some) < len(every):
+        plain = growth(some)
+        if plain.to(GLANCE) < CLOSE * found.to(GLANCE):
+            found = plain
+    found.to(MOST)
+    answers = np.full((rows_of_all, rows.T.shape[1]), np.nan)
+    answers[order[part >= 0]] = found.answers
+    return _together(found.models, found.size), answers
+
+
+@dataclass
+class _Growth:
+    """Models of the same rows, each without its ``part``, as they grow; ``size`` is that with the lowest loss so far.
+
+    The loss, and the answers, are those of the rows left out, each by the model that does not know it.
+    """
+
+    models: list[Boosting]
+    part: np.ndarray
+    n_jobs: int | None
+    count: int = 0
+    size: int = 0
+    least: float = np.inf
+    loss: float = np.inf
+    since: int = 0
+    answers: np.ndarray = field(default_factory=lambda: np.empty(0))
+
+    def to(self, count: int) -> float:
+        """Grow up to so many trees, or for as long as the loss falls; the loss at the end."""
+        rows, by_log, left = self.models[0].rows, self.models[0].by_log, self.part >= 0
+        own, place = without(self.part)[left], np.flatnonzero(left)
+        while self.count < count and self.since < PATIENCE:
+            self.count += CHUNK if self.count else FIRST
+            engine.on_threads(partial(Boosting.grow, count=self.count), self.models, self.n_jobs)
+            Q = np.stack([each.fitted for each in self.models], axis=1)[:, own, place].T
+            losses = answer_losses(rows.T[left], Q, by_log)
+            self.loss, self.since = float(np.average(losses, weights=rows.weights[left])), self.since + 1
+            if self.loss < self.least:
+                self.least, self.size, self.answers, self.since = self.loss, self.count, Q, 0
+        return self.loss
 
 
 def without(part: np.ndarray) -> np.ndarray:
@@ -274,17 +277,11 @@ def answer_losses(T: np.ndarray, Q: np.ndarray, by_log: bool) -> np.ndarray:
     return log_losses(targets(T), Q) if by_log else ((T - Q) ** 2).sum(axis=1)
 
 
-def _together(boostings: Sequence[Boosting], size: int) -> BoostedTrees:
+def _together(models: Sequence[Boosting], size: int) -> BoostedTrees:
     """The mean of all models, each by its first trees, one model after the other."""
-    constant = np.concatenate([each.constant for each in boostings])
-    columns = zip(*(tree for each in boostings for tree in _one_by_one(each, size)), strict=True)
+    constant = np.stack([each.constant for each in models])
+    columns = zip(*(tree for each in models for tree in each.trees[:size]), strict=True)
     feature, threshold, value = (np.stack(each) for each in columns)
     mean = constant.mean(axis=0)
     value[::size] += (constant - mean)[:, None]  # the first tree of each tells its own constant
     return BoostedTrees(mean, feature, threshold, value / len(constant), len(constant))
-
-
-def _one_by_one(boosting: Boosting, size: int) -> list[tuple[np.ndarray, ...]]:
-    """The first trees of the first model, then those of the second."""
-    models = range(len(boosting.known))
-    return [tuple(of_all[model] for of_all in tree) for model in models for tree in boosting.trees[:size]]

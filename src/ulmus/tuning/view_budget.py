@@ -22,7 +22,8 @@ class Budget:
     ``final_landmarks``: landmarks with which views are compared, on rows that the metrics know and on fresh ones.
     Widths are tried from ``first_width`` on, in units of the heuristic one. A smoother view is tried further where few
     rows lose less than :attr:`reach` times the least with it: more with ``leaves``, and where the search is
-    ``thorough``.
+    ``thorough``. Where the first trials miss more than the share ``noise`` of what a constant misses, little is left to
+    be found, and the search goes on with the ``lean`` budget.
     """
 
     rows: int = 2_000
@@ -40,6 +41,8 @@ class Budget:
     preparations: tuple[str, ...] = PREPARATIONS
     first_width: float = 1.0
     thorough: bool = False
+    noise: float = 1.0
+    lean: "Budget | None" = None
 
     @property
     def reach(self) -> float:
@@ -55,6 +58,7 @@ class Budget:
             landmarks=min(self.landmarks, max(first, FEWEST)),
             metric_landmarks=min(self.metric_landmarks, max(metric, FEWEST)),
             final_landmarks=(min(known, max(last, 2 * FEWEST)), min(fresh, max(last, 2 * FEWEST))),
+            lean=self.lean and self.lean.of_labels(n_rows),
         )
 
     @property
@@ -68,4 +72,5 @@ class Budget:
             metric_rows=rows,
             metric_landmarks=landmarks,
             first_width=NARROW,
+            lean=None,
         )

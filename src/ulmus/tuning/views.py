@@ -128,11 +128,11 @@ class ViewSearch:
         by_log: bool = False,
         leaves_elsewhere: Callable[..., CutRows] | None = None,
     ) -> None:
-        self.categorical, self.rng, self.n_jobs, self.budget = categorical, rng, n_jobs, budget
+        self.categorical, self.rng, self.n_jobs, self.budget, self.given = categorical, rng, n_jobs, budget, budget
         self.by_log, self.leaves_elsewhere, self.rows, self.drawn = by_log, leaves_elsewhere, rows, fewer(rows, rng)
         self.whole = Preparation.of("standard", rows.X, rows.T, rows.weight, categorical)
         self.search = MetricSearch(coding, int(rng.randint(2**31 - 1)), fit_intercept, criterion)
-        self.saturated, self.C, self.trials = False, 1.0, list[Trial]()
+        self.saturated, self.noisy, self.C, self.trials = False, False, 1.0, list[Trial]()
         self._good_C: dict[tuple[str, float], float] = {}  # of views on few rows, by kernel and width
 
     def choose(self) -> View:
@@ -140,10 +140,16 @@ class ViewSearch:
         # once, around the threads: filters of warnings are shared by all of them
         with quietly(), engine.threads_for(self.budget.metric_landmarks):
             views = self._plain()
-            if self._found_nothing() and self._neighbours_tell(views[0]):
-                self.budget = self.budget.wider
+            if self._missed() > 1 - NOTHING and self._neighbours_tell(views[0]):
+                self.budget = self.given.wider
                 views = self._plain()
-            return self._with_metric(views) if self._learns(views[0].metric) else views[0]
+            if not self._learns(views[0].metric):
+                return views[0]
+            chosen = self._with_metric(views)
+            if self.noisy and self._missed() <= self.given.noise:  # it was no noise: a metric tells
+                self.noisy, self.budget = False, replace(self.given, lean=None)
+                chosen = self._with_metric(self._plain())
+            return chosen
 
     def _of_leaves(self, views: list[View], climbs: list[Climb]) -> tuple[View, Climb] | None:
         """The view that is best in leaves, with their metric and a width; None where landmarks do better alone."""
@@ -162,12 +168,13 @@ class ViewSearch:
         self.saturated = better and self.by_log and min(losses) < TOLD_BY_LEAVES * climb.best.best_loss
         return (replace(view, metric=A, gamma=climb.best.width), climb) if better else None
 
-    def _found_nothing(self) -> bool:
-        """Whether no trial is clearly better than a constant."""
+    def _missed(self) -> float:
+        """The least that a trial misses, as a share of what a constant misses."""
         T, weight = self.rows.T, self.rows.weight
         constant = np.broadcast_to(np.average(T, axis=0, weights=weight), T.shape)
         loss = float(np.average(self.search.coding.losses(T, constant, self.search.criterion), weights=weight))
-        return min(trial.best_loss for trial in self.trials) > (1 - NOTHING) * loss
+        least = min(trial.best_loss for trial in self.trials)
+        return least / loss if loss > 0 else 0.0
 
     def _neighbours_tell(self, view: View) -> bool:
         """Whether rows side by side are alike, so that there is something to find: it varies too fast to be seen."""
@@ -193,6 +200,8 @@ class ViewSearch:
         smooth = self.search.climb(posed[kind], KERNELS[1], rough.factor, self.budget.landmarks, self.n_jobs)
         flat = self._flat(posed[kind])
         self.trials += [trial for found in (*climbs.values(), smooth) for trial in found.trials] + [flat]
+        if self.budget.lean is not None and self._missed() > self.budget.noise:
+            self.noisy, self.budget = True, self.budget.lean
         metric, self.C = np.ones(posed[kind].X.shape[1]), rough.best.best_C
         best = (rough.best, smooth.best)
         views = [View(prepared[kind], metric, k, t.width) for k, t in zip(KERNELS, best, strict=True)]

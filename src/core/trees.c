@@ -1,0 +1,236 @@
+/* Symmetric trees: thresholds by histograms of derivatives, leaves of rows, and answers.
+
+   All nodes of a level ask one column for one threshold. A number holds both derivatives of a row: h in the upper half,
+   g, which has a sign, in the lower one. They are whole, so that no sum hangs on its order. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core.h"
+
+/* Rows that are asked all trees together: a block of columns of so many stays in the cache. */
+#define ASKED 64
+
+/* What a tree needs while it grows. Rows of a node follow each other; a cell is an interval of a column. */
+typedef struct {
+    int64_t *left;  /* [node, cell]: sums up to every cell of its column */
+    uint16_t *code; /* [row, column]: the cell of a drawn row */
+    int64_t *x;     /* [row] */
+    int32_t *order; /* drawn rows, node by node, and room for those of the next level */
+    int32_t *next;
+    float *gain;    /* [cell] */
+} Room;
+
+static int take(Room *room, int64_t n, int64_t width, int64_t cells, int64_t nodes) {
+    const size_t sizes[] = {(size_t)(nodes * cells) * sizeof(int64_t),
+                            (size_t)(n * width) * sizeof(uint16_t),
+                            (size_t)n * sizeof(int64_t),
+                            (size_t)n * sizeof(int32_t),
+                            (size_t)n * sizeof(int32_t),
+                            (size_t)cells * sizeof(float)};
+    size_t total = 64, at[6];
+    for (int k = 0; k < 6; k++) {
+        at[k] = total;
+        total += (sizes[k] + 63) & ~(size_t)63;
+    }
+    char *begin = malloc(total);
+    if (begin == NULL) return -1;
+    room->left = (int64_t *)begin; /* the block begins where the first array would */
+    room->code = (uint16_t *)(begin + at[1] - at[0]);
+    room->x = (int64_t *)(begin + at[2] - at[0]);
+    room->order = (int32_t *)(begin + at[3] - at[0]);
+    room->next = (int32_t *)(begin + at[4] - at[0]);
+    room->gain = (float *)(begin + at[5] - at[0]);
+    return 0;
+}
+
+/* x = h 2^32 + g, in units that were chosen so that sums of each stay below 2^26. */
+FOR_EVERY_PROCESSOR
+static void pack(const double *g, const double *h, const int64_t *rows, int64_t n, double of_g, double of_h,
+                 int64_t *x) {
+    for (int64_t i = 0; i < n; i++) {
+        const int32_t low = (int32_t)rint(of_g * g[rows[i]]), high = (int32_t)rint(of_h * h[rows[i]]);
+        x[i] = (int64_t)high * ((int64_t)1 << 32) + low;
+    }
+}
+
+/* Whether a cell is above a cut. */
+static inline int is_above(uint8_t cell, int64_t cut, int64_t ordered) {
+    return ordered ? cell > cut : cut > 0 && cell == cut;
+}
+
+/* Sums of x over those of some rows that are not above a cut, for every cell as a cut; nothing is above level 0. */
+static void count(int64_t *sums, const Room *room, const int32_t *rows, int64_t n, const Table *table,
+                  const int64_t *columns, int64_t width, int64_t cells) {
+    memset(sums, 0, (size_t)cells * sizeof(int64_t));
+    for (int64_t i = 0; i < n; i++) {
+        const uint16_t *code = room->code + rows[i] * width;
+        const int64_t x = room->x[rows[i]];
+        for (int64_t c = 0; c < width; c++) sums[code[c]] += x;
+    }
+    for (int64_t c = 0; c < width; c++) {
+        const int64_t size = table->sizes[columns[c]];
+        int64_t running = 0;
+        if (table->ordered[columns[c]]) {
+            for (int64_t cell = 0; cell < size; cell++) sums[cell] = running += sums[cell];
+        } else {
+            for (int64_t cell = 0; cell < size; cell++) running += sums[cell];
+            sums[0] = running;
+            for (int64_t cell = 1; cell < size; cell++) sums[cell] = running - sums[cell];
+        }
+        sums += size;
+    }
+}
+
+/* What the sibling has: the sums of the node, less those of its other child. */
+FOR_EVERY_PROCESSOR
+static void subtract(int64_t *out, const int64_t *node, const int64_t *child, int64_t cells) {
+    for (int64_t cell = 0; cell < cells; cell++) out[cell] = node[cell] - child[cell];
+}
+
+/* gain += g_l² / (h_l + λ) + g_r² / (h_r + λ), by one division, in one node, whose sums are all. */
+FOR_EVERY_PROCESSOR
+static void add_gains(float *gain, const int64_t *left, int64_t all, float penalty, int64_t cells) {
+    const int64_t half = (int64_t)1 << 31;
+    const int32_t all_g = (int32_t)all, all_h = (int32_t)((uint64_t)(all + half) >> 32);
+    for (int64_t cell = 0; cell < cells; cell++) {
+        const int32_t own_g = (int32_t)left[cell], own_h = (int32_t)((uint64_t)(left[cell] + half) >> 32);
+        const float g = (float)own_g, h = (float)own_h + penalty;
+        const float rest = (float)(all_g - own_g), other = (float)(all_h - own_h) + penalty;
+        const float own = g * g * other, beyond = rest * rest * h;
+        gain[cell] += (own + beyond) / (h * other);
+    }
+}
+
+int grow_tree(Table table, const int64_t *columns, int64_t width, const int64_t *rows, const double *g,
+              const double *h, int64_t n, double of_g, double of_h, float penalty, int depth, int64_t *column,
+              int64_t *cut) {
+    int64_t cells = 0;
+    for (int64_t c = 0; c < width; c++) cells += table.sizes[columns[c]];
+    Room room;
+    if (take(&room, n, width, cells, (int64_t)1 << (depth - 1))) return -1;
+    pack(g, h, rows, n, of_g, of_h, room.x);
+    for (int64_t i = 0; i < n; i++) {
+        const uint8_t *place = table.place + rows[i] * table.stride;
+        uint16_t *code = room.code + i * width, first = 0;
+        for (int64_t c = 0; c < width; c++) {
+            const uint16_t size = (uint16_t)table.sizes[columns[c]], cell = place[columns[c]];
+            code[c] = (uint16_t)(first + (cell < size ? cell : size - 1)); /* there is no other cell */
+            first = (uint16_t)(first + size);
+        }
+        room.order[i] = (int32_t)i;
+    }
+    int64_t begin[(1 << DEEPEST) + 1] = {0, n};
+    count(room.left, &room, room.order, n, &table, columns, width, cells);
+    for (int level = 0;; level++) {
+        const int nodes = 1 << level;
+        const int64_t last = table.ordered[columns[0]] ? table.sizes[columns[0]] - 1 : 0;
+        for (int64_t cell = 0; cell < cells; cell++) room.gain[cell] = 0.0f;
+        for (int node = 0; node < nodes; node++) {
+            const int64_t *left = room.left + node * cells;
+            add_gains(room.gain, left, left[last], penalty, cells);
+        }
+        int64_t best = 0, asked = 0;
+        for (int64_t cell = 1; cell < cells; cell++)
+            if (room.gain[cell] > room.gain[best]) best = cell;
+        while (best >= table.sizes[columns[asked]]) best -= table.sizes[columns[asked++]];
+        column[level] = columns[asked];
+        cut[level] = best;
+        if (level + 1 == depth) break;
+        const int64_t ordered = table.ordered[columns[asked]];
+        for (int node = nodes - 1; node >= 0; node--) { /* from the last one, whose children lie behind all others */
+            const int64_t from = begin[node], to = begin[node + 1];
+            int64_t below = from, above = 0;
+            for (int64_t i = from; i < to; i++) {
+                const int32_t row = room.order[i];
+                const int over = is_above(table.place[rows[row] * table.stride + columns[asked]], best, ordered);
+                room.order[below] = row; /* at i or before it */
+                room.next[above] = row;
+                below += !over;
+                above += over;
+            }
+            memcpy(room.order + below, room.next, (size_t)above * sizeof(int32_t));
+            begin[2 * node + 2] = to;
+            begin[2 * node + 1] = below;
+            begin[2 * node] = from;
+            int64_t *own = room.left + node * cells, *first = room.left + 2 * node * cells, *second = first + cells;
+            if (above < below - from) {
+                count(second, &room, room.order + below, above, &table, columns, width, cells);
+                subtract(first, own, second, cells);
+            } else if (node > 0) {
+                count(first, &room, room.order + from, below - from, &table, columns, width, cells);
+                subtract(second, own, first, cells);
+            } else { /* the first child of the first node takes its place */
+                int64_t *spare = second;
+                count(spare, &room, room.order + from, below - from, &table, columns, width, cells);
+                for (int64_t cell = 0; cell < cells; cell++) {
+                    const int64_t all = own[cell];
+                    own[cell] = spare[cell];
+                    spare[cell] = all - own[cell];
+                }
+            }
+        }
+    }
+    free(room.left);
+    return 0;
+}
+
+FOR_EVERY_PROCESSOR
+void reach_leaves(Table table, int64_t n, const int64_t *column, const int64_t *cut, int depth, uint8_t *leaf) {
+    int64_t ordered[DEEPEST];
+    for (int level = 0; level < depth; level++) ordered[level] = table.ordered[column[level]];
+    for (int64_t i = 0; i < n; i++) {
+        const uint8_t *place = table.place + i * table.stride;
+        int found = 0;
+        for (int level = 0; level < depth; level++)
+            found = 2 * found + is_above(place[column[level]], cut[level], ordered[level]);
+        leaf[i] = (uint8_t)found;
+    }
+}
+
+void sum_leaves(const uint8_t *leaf, const double *x, int64_t n, double *sums) {
+    for (int64_t i = 0; i < n; i++) sums[leaf[i]] += x[i];
+}
+
+void add_leaves(const uint8_t *leaf, const double *value, int64_t n, double *fitted) {
+    for (int64_t i = 0; i < n; i++) fitted[i] += value[leaf[i]];
+}
+
+/* Answers of all trees to a block of rows, of columns[feature * ASKED + row]; answers[output * ASKED + row]. */
+FOR_EVERY_PROCESSOR
+static void ask(const Trees *trees, const double *columns, double *answers) {
+    const int64_t depth = trees->depth, outputs = trees->outputs;
+    for (int64_t t = 0; t < trees->count; t++) {
+        int64_t leaf[ASKED] = {0};
+        for (int64_t level = 0; level < depth; level++) {
+            const double *column = columns + trees->feature[t * depth + level] * ASKED;
+            const double cut = trees->threshold[t * depth + level];
+            for (int i = 0; i < ASKED; i++) leaf[i] = 2 * leaf[i] + (column[i] > cut);
+        }
+        const double *value = trees->value + (t << depth) * outputs;
+        if (outputs > 1)
+            for (int i = 0; i < ASKED; i++) leaf[i] *= outputs;
+        for (int64_t k = 0; k < outputs; k++, value++)
+            for (int i = 0; i < ASKED; i++) answers[k * ASKED + i] += value[leaf[i]];
+    }
+}
+
+int answer_rows(const Trees *trees, const double *U, int64_t n, int64_t width, double *out) {
+    const int64_t outputs = trees->outputs;
+    double *columns = calloc((size_t)((width + outputs) * ASKED) + 1, sizeof(double));
+    if (columns == NULL) return -1;
+    double *answers = columns + width * ASKED;
+    for (int64_t start = 0; start < n; start += ASKED) {
+        const int64_t many = n - start < ASKED ? n - start : ASKED;
+        double *own = out + start * outputs;
+        for (int64_t i = 0; i < many; i++) {
+            for (int64_t j = 0; j < width; j++) columns[j * ASKED + i] = U[(start + i) * width + j];
+            for (int64_t k = 0; k < outputs; k++) answers[k * ASKED + i] = own[i * outputs + k];
+        }
+        ask(trees, columns, answers);
+        for (int64_t i = 0; i < many; i++)
+            for (int64_t k = 0; k < outputs; k++) own[i * outputs + k] = answers[k * ASKED + i];
+    }
+    free(columns);
+    return 0;
+}
