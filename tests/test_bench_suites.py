@@ -21,6 +21,7 @@ from experiments.runner import Results, Settings, Unavailable, run
 from experiments.suites import SUITES, Suite
 from experiments.tasks import MANY_TESTED, Task, load, load_contaminated, load_ordinal
 from pages import figures_of
+from ulmus.cli.experiments import anywhere
 
 
 class Constant:
@@ -295,6 +296,11 @@ def test_in_a_clone_a_suite_runs_from_any_folder(tmp_path):
     assert done.returncode == 0, done.stderr
     cells = json.loads((tmp_path / "bench" / "results.json").read_text())["experiments"]["bench-core"]["cells"]
     assert cells["abalone/NKELM/0"]["error"] < 1
+
+
+def test_a_page_names_no_folder_of_the_machine_that_made_it():
+    words = ["bench", "--data", "/somewhere/sets", "--out=/else", "--suite", "core"]
+    assert anywhere(words) == ["bench", "--data", "FOLDER", "--out=FOLDER", "--suite", "core"]
 
 
 def test_who_never_took_part_has_no_rank_and_takes_none(tables):

@@ -65,6 +65,9 @@ def client():
     from distributed import Client, LocalCluster
 
     with (
+        # After this time the cluster looks for a worker that it lost and, finding none of its name, gives its place up
+        # for good. After the default, 15 s, another test may just have killed the one that took this place.
+        dask.config.set({"distributed.deploy.lost-worker-timeout": "1h"}),
         LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
         Client(cluster, set_as_default=False) as client,
     ):

@@ -14,6 +14,8 @@ from ulmus.datasets.loader import FOLDER_VARIABLE
 if TYPE_CHECKING:
     from experiments.runner import Experiment
 
+#: Options whose value is a folder.
+FOLDERS = ("--data", "--out")
 #: What tells our folder from another of this common name.
 MARK = Path("experiments", "contestants", "__init__.py")
 
@@ -86,9 +88,21 @@ def _run(experiments: list["Experiment"], title: str, quick: bool, data: str | N
             raise UsageError(f"--data names {data}, which is not a folder")
         os.environ[FOLDER_VARIABLE] = data
     _folder(out)
-    command = shlex.join(["ulmus", *sys.argv[1:]])
+    command = shlex.join(["ulmus", *anywhere(sys.argv[1:])])
     page = run(experiments, Path(out), Settings(quick=quick), title=title, command=command, jobs=jobs)
     print(f"\n{page}")
+
+
+def anywhere(words: Sequence[str]) -> list[str]:
+    """The words of a command without folders of this machine, which mean nothing on a page that others read."""
+    found = list(words)
+    for k, word in enumerate(words):
+        option, equals, _ = word.partition("=")
+        if option in FOLDERS and equals:
+            found[k] = f"{option}=FOLDER"
+        elif option in FOLDERS and k + 1 < len(words):
+            found[k + 1] = "FOLDER"
+    return found
 
 
 def _folder(path: str) -> None:
