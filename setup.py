@@ -19,6 +19,7 @@ ONE_FOR_ALL = not sysconfig.get_config_var("Py_GIL_DISABLED")
 class Build(build_ext):
     def build_extension(self, extension: Extension) -> None:
         extension.extra_compile_args = FLAGS.get(self.compiler.compiler_type, OTHERS)
+        extension.libraries = [] if self.compiler.compiler_type == "msvc" else ["m"]
         super().build_extension(extension)
 
 
@@ -34,8 +35,8 @@ setup(
     ext_modules=[
         Extension(
             "ulmus._core",
-            ["src/core/module.c", "src/core/distances.c", "src/core/trees.c"],
-            depends=["src/core/core.h"],
+            [f"src/core/{name}.c" for name in ("module", "boosting", "distances", "trees")],
+            depends=["src/core/core.h", "src/core/trees.h"],
             define_macros=[("Py_LIMITED_API", "0x030B0000")] if ONE_FOR_ALL else [],
             py_limited_api=ONE_FOR_ALL,
             optional=True,

@@ -105,6 +105,16 @@ def drawn_rows(levels, n, seed):
     return table, rng.normal(size=n), rng.uniform(0.1, 1, n)
 
 
+def one_tree(table, columns, rows, g, h, penalty, depth):
+    """The tree that these derivatives of squares give, by some of the rows; and what it moves all rows by."""
+    n, fitted = len(g), np.zeros((1, len(g)))
+    digits = np.where(np.isin(np.arange(n), rows), 0, 1).astype(np.uint16)
+    drawn = tree_steps.Drawn(np.arange(n), digits[None], np.array(columns)[None], np.ones((1, 1)), 1)
+    losses = tree_steps.Losses(-(g / h)[None], h, False)
+    found = tree_steps.boosted(table, drawn, losses, fitted, 1.0, penalty, depth)
+    return found.column[0], found.cut[0], found.value[0, :, 0], fitted[0]
+
+
 @pytest.mark.parametrize(
     "levels", [(2, 5, 9, 30), (2, 2, 2, 7, 2, 2, 2, 4, 2), (2,) * 9], ids=["few", "flags", "all flags"]
 )
@@ -113,17 +123,20 @@ def test_a_tree_has_the_best_cut_of_every_level(form, seed, levels):
     table, g, h = drawn_rows(levels, 90, seed)
     some, columns = np.arange(0, 90, 2), np.arange(len(levels))[1:]
     for rows, asked in ((np.arange(90), np.arange(len(levels))), (some, columns)):
-        column, cut = tree_steps.grown(table, asked, rows, g, h, PENALTY, DEPTH)
+        column, cut, value, moved = one_tree(table, asked, rows, g, h, PENALTY, DEPTH)
         assert list(zip(column, cut, strict=True)) == brute_tree(table, rows, asked, g, h)
         answers = [sides(table.place[:, j], at, table.ordered[j]) for j, at in zip(column, cut, strict=True)]
-        np.testing.assert_array_equal(tree_steps.reached(table, column, cut), 2 ** np.arange(DEPTH)[::-1] @ answers)
+        leaf = 2 ** np.arange(DEPTH)[::-1] @ answers
+        np.testing.assert_array_equal(moved, value[leaf])
+        expected = [-g[leaf == k].sum() / (h[leaf == k].sum() + PENALTY) for k in range(2**DEPTH)]
+        np.testing.assert_allclose(value, expected, atol=1e-12)
 
 
 @pytest.mark.parametrize("size", [1e4, 1e9, 1e15])
 def test_heavy_rows_leave_a_penalty_that_is_too_small_for_single_precision(form, size):
     table, g, h = drawn_rows((2, 5, 9, 30), 90, 0)
     rows, columns = np.arange(90), np.arange(4)
-    column, cut = tree_steps.grown(table, columns, rows, size * g, size * h, PENALTY, 2)
+    column, cut, *_ = one_tree(table, columns, rows, size * g, size * h, PENALTY, 2)
     expected = brute_tree(table, rows, columns, size * g, size * h, size)[:2]
     assert list(zip(column, cut, strict=True)) == expected
 
@@ -132,9 +145,39 @@ def test_heavy_rows_leave_a_penalty_that_is_too_small_for_single_precision(form,
 def test_cuts_do_not_hang_on_what_rows_weigh(form, size):
     table, g, h = drawn_rows((2, 5, 9, 30), 90, 0)
     columns, rows = np.arange(4), np.arange(90)
-    expected = tree_steps.grown(table, columns, rows, g, h, PENALTY, DEPTH)
-    found = tree_steps.grown(table, columns, rows, size * g, size * h, size * PENALTY, DEPTH)
-    np.testing.assert_array_equal(found, expected)
+    expected = one_tree(table, columns, rows, g, h, PENALTY, DEPTH)
+    found = one_tree(table, columns, rows, size * g, size * h, size * PENALTY, DEPTH)
+    np.testing.assert_array_equal(found[:2], expected[:2])
+    np.testing.assert_allclose(found[2], expected[2], atol=1e-12)
+
+
+def test_exponentials_of_trees_are_those_of_numpy():
+    x = np.concatenate([np.linspace(-750, 750, 100_001), np.random.RandomState(0).normal(size=1_000), [0.0, -0.0]])
+    expected = np.exp(np.clip(x, -700, 700))
+    assert np.abs(tree_steps.exponential(x) / expected - 1).max() < 1e-14
+
+
+@pytest.mark.parametrize("outputs", [1, 3])
+def test_a_tree_by_log_loss_is_a_step_of_newton_from_where_scores_are(form, outputs):
+    rng, n = np.random.RandomState(outputs), 60
+    table, *_ = drawn_rows((2, 5, 9, 30), n, 0)
+    F, w = rng.normal(size=(outputs, n)), rng.uniform(0.1, 2, n)
+    labels = rng.randint(2 if outputs == 1 else outputs, size=n)
+    Y = 1.0 * (labels[None] == np.arange(outputs)[:, None]) if outputs > 1 else 1.0 * labels[None]
+    every = np.arange(n)
+    drawn = tree_steps.Drawn(every, np.zeros((1, n), np.uint16), np.arange(4)[None], rng.normal(size=(1, outputs)), 1)
+    moved = F.copy()
+    column, cut, value = tree_steps.boosted(table, drawn, tree_steps.Losses(Y, w, True), moved, 0.1, 0.3, 3)
+    p = 1 / (1 + np.exp(-F)) if outputs == 1 else np.exp(F) / np.exp(F).sum(axis=0)
+    answers = [sides(table.place[:, j], at, table.ordered[j]) for j, at in zip(column[0], cut[0], strict=True)]
+    leaf = 2 ** np.arange(3)[::-1] @ answers
+    for k in range(outputs):
+        g, h = w * (p[k] - Y[k]), w * p[k] * (1 - p[k])
+        for own in np.unique(leaf):
+            step = -0.1 * g[leaf == own].sum() / (h[leaf == own].sum() + 0.3)
+            step *= (outputs - 1) / outputs if outputs > 1 else 1.0
+            np.testing.assert_allclose(value[0, own, k], step, rtol=1e-9, atol=1e-14)
+    np.testing.assert_array_equal(moved, F + value[0, leaf].T)
 
 
 def test_flags_that_exclude_each_other_are_levels_of_one_column():
@@ -157,7 +200,7 @@ def test_flags_that_exclude_each_other_are_levels_of_one_column():
 
 
 @COMPILED
-@pytest.mark.parametrize("labels", [None, 2, 3])
+@pytest.mark.parametrize("labels", [None, "two numbers", 2, 3])
 @pytest.mark.parametrize("n", cases([7, 70, 1_000, 9_000], 70, 1_000))
 def test_the_compiled_core_and_numpy_grow_the_same_trees_to_the_last_bit(n, labels, monkeypatch):
     rng = np.random.RandomState(n)
@@ -165,13 +208,16 @@ def test_the_compiled_core_and_numpy_grow_the_same_trees_to_the_last_bit(n, labe
     X[:, 4:] = np.round(X[:, 4:])
     X[:, 6:] = np.eye(4)[rng.randint(0, 4, n), 1:]
     y = X[:, 0] + np.abs(X[:, 5]) + rng.normal(size=n)
-    T = y[:, None] if labels is None else coded(np.digitize(y, [0.5, 1.5][: labels - 1]), labels)
+    by_log = isinstance(labels, int)
+    T = np.column_stack([y, y**2])[:, : 2 if labels else 1]
+    if by_log:
+        T = coded(np.digitize(y, [0.5, 1.5][: labels - 1]), labels)
     rows = Rows(single(X), T, rng.uniform(0.0, 2.0, n))
     monkeypatch.setattr(boosted, "COLUMNS", 6)
     found, known = [], np.arange(n) % 5 != 1
     for core in (tree_steps.core, None):
         monkeypatch.setattr(tree_steps, "core", core)
-        model = boosting(rows, known, labels is not None)
+        model = boosting(rows, known, by_log)
         model.grow(30)
         trees = boosted._together([model], 30)
         found.append((trees.feature, trees.threshold, trees.value, model.fitted, trees.predict(X, 1)))
@@ -198,40 +244,49 @@ def test_a_model_does_not_depend_on_whether_the_core_was_built(kind, monkeypatch
 def test_the_compiled_core_refuses_arrays_that_it_would_read_beyond():
     core, n = tree_steps.core, 10
     (place, sizes, ordered), g, h = drawn_rows((3, 4), n, 0)
-    whole, out = np.arange(n), np.empty(5, np.int64)
-    given = {"place": place, "sizes": sizes, "ordered": ordered, "columns": np.arange(2), "rows": whole, "g": g, "h": h}
+    given = {"place": place, "sizes": sizes, "ordered": ordered, "learned": np.arange(n)}
+    given |= {"digits": np.zeros((2, n), np.uint16), "columns": np.array([[0, 1]] * 2), "direction": np.ones((2, 1))}
+    given |= {"target": g[None], "weight": h, "fitted": np.zeros((1, n)), "column": np.empty((2, 5), np.int64)}
+    given |= {"cut": np.empty((2, 5), np.int64), "value": np.empty((2, 32, 1))}
 
-    def grow(**changed):
-        core.grow(*(given | changed).values(), out, out.copy(), 1.0, 1.0, 0.3)
+    def boost(**changed):
+        core.boost(*(given | changed).values(), 1, False, 0.1, 0.3)
 
-    grow()
-    grow(place=np.full_like(place, 255))  # cells that there are not
+    boost()
+    boost(place=np.full_like(place, 255))  # cells that there are not
+    boost(columns=np.array([[1, 1, 1]] * 2))
     for wrong, words in (
-        ({"rows": whole + 1}, "rows has 10, beyond 0 to 9"),
-        ({"columns": np.array([0, 2])}, "columns has 2, beyond 0 to 1"),
+        ({"learned": np.arange(n) + 1}, "learned has 10, beyond 0 to 9"),
+        ({"columns": np.array([[0, 2]] * 2)}, "columns has 2, beyond 0 to 1"),
         ({"sizes": np.array([3, 300])}, "sizes has 300, beyond 1 to 256"),
-        ({"g": g[:9]}, "g should have 10, got 9"),
+        ({"target": g[None, :9]}, "target should have 10, got 9"),
+        ({"weight": h[:9]}, "weight should have 10, got 9"),
+        ({"fitted": np.zeros((2, n))}, "fitted should have 1, got 2"),
+        ({"digits": np.zeros((1, n), np.uint16)}, "digits should have 2, got 1"),
+        ({"direction": np.ones((2, 2))}, "direction should have 1, got 2"),
+        ({"value": np.empty((2, 16, 1))}, "leaves should have 32, got 16"),
         ({"ordered": ordered[:1]}, "ordered should have 2, got 1"),
-        ({"g": np.full(n, np.nan)}, "g adds up to more than sums of it can hold, or is not finite"),
-        ({"h": np.full(n, 1e300)}, "h adds up to more"),
+        ({"target": np.full((1, n), np.nan)}, "derivatives do not add up to a finite number"),
+        ({"weight": np.full(n, 1e308)}, "derivatives do not add up to a finite number"),
+        ({"columns": np.zeros((2, 300), np.int64)}, "ask 1 to 255 columns"),
+        ({name: np.empty((2, 9), np.int64) for name in ("column", "cut")}, "1 to 8 levels"),
     ):
         with pytest.raises((IndexError, ValueError), match=words):
-            grow(**wrong)
-    for wrong in ({"g": g.astype(np.float32)}, {"place": place.ravel()}, {"g": "text"}, {"place": place.astype(int)}):
+            boost(**wrong)
+    for wrong in (
+        *({"weight": h.astype(np.float32)}, {"place": place.ravel()}, {"weight": "text"}),
+        *({"place": place.astype(int)}, {"digits": np.zeros((2, n), np.int16)}),
+    ):
         with pytest.raises(TypeError):
-            grow(**wrong)
+            boost(**wrong)
     with pytest.raises((BufferError, ValueError)):
-        grow(place=np.asfortranarray(place))
-    with pytest.raises(TypeError, match="expected 12 arguments, got 1"):
-        core.grow(place)
-    with pytest.raises(ValueError, match="1 to 8 levels"):
-        core.grow(*given.values(), np.empty(9, np.int64), np.empty(9, np.int64), 1.0, 1.0, 0.3)
+        boost(place=np.asfortranarray(place))
+    with pytest.raises(TypeError, match="expected 17 arguments, got 1"):
+        core.boost(place)
     with pytest.raises(IndexError, match="feature has 7, beyond 0 to 1"):
         core.answer(np.full((1, 2), 7), np.zeros((1, 2)), np.zeros((1, 4, 1)), np.zeros((3, 2)), np.zeros((3, 1)))
     with pytest.raises(ValueError, match="leaves should have 2147483648, got 2"):
         core.answer(np.zeros((1, 31), int), np.zeros((1, 31)), np.ones((1, 2, 1)), np.zeros((3, 1)), np.zeros((3, 1)))
-    with pytest.raises(ValueError, match="leaves should have 256, got 32"):
-        core.spread(np.zeros(3, np.uint8), np.zeros(32), np.zeros(3))
 
 
 @pytest.mark.parametrize("task", cases(["number", "numbers", "two", "three"], "three"))

@@ -33,17 +33,30 @@ typedef struct {
 /* The most levels that a tree has. */
 #define DEEPEST 8
 
-/* solvers/tree_steps.py, grown, from derivatives of all rows, by n of them: 0, or -1 where there is no memory */
-int grow_tree(Table table, const int64_t *columns, int64_t width, const int64_t *rows, const double *g,
-              const double *h, int64_t n, double of_g, double of_h, float penalty, int depth, int64_t *column,
-              int64_t *cut);
+/* What trees choose their questions by: draws of the rows that they learn from, the columns that they ask, and, where
+   there are several outputs, the direction in which derivatives are taken. */
+typedef struct {
+    const int64_t *learned;
+    const uint16_t *digits; /* [tree, learned row]: the row is drawn where they are below the bound */
+    const int64_t *columns; /* [tree, column] */
+    const double *direction; /* [tree, output] */
+    int64_t rows, bound, width;
+} Drawn;
 
-/* solvers/tree_steps.py, reached */
-void reach_leaves(Table table, int64_t n, const int64_t *column, const int64_t *cut, int depth, uint8_t *leaf);
+/* What is boosted: target[output * n + row] of rows that weigh so much, and how. */
+typedef struct {
+    const double *target;
+    const double *weight;
+    int64_t n, outputs;
+    int by_log;
+    double rate, penalty;
+} Boosted;
 
-/* solvers/tree_steps.py, summed and added */
-void sum_leaves(const uint8_t *leaf, const double *x, int64_t n, double *sums);
-void add_leaves(const uint8_t *leaf, const double *value, int64_t n, double *fitted);
+/* solvers/tree_steps.py, boosted: column and cut of every level of each tree, and value[(t << depth) + leaf, output], and
+   fitted[output * n + row] moved by them. 0, or NO_MEMORY, or NOT_FINITE where derivatives do not add up. */
+enum { NO_MEMORY = -1, NOT_FINITE = -2 };
+int boost_trees(Table table, Drawn drawn, Boosted boosted, int64_t count, int depth, double *fitted,
+                int64_t *column, int64_t *cut, double *value);
 
 /* solvers/tree_steps.py, answered */
 int answer_rows(const Trees *trees, const double *U, int64_t n, int64_t width, double *out);

@@ -7,7 +7,7 @@
 
 #include "core.h"
 
-#define MOST_ARRAYS 9
+#define MOST_ARRAYS 13
 
 /* The arrays of one call. */
 typedef struct {
@@ -19,7 +19,7 @@ static void give_back(Arrays *arrays) {
     while (arrays->taken > 0) PyBuffer_Release(&arrays->views[--arrays->taken]);
 }
 
-/* The next argument as a contiguous array of one kind (B: bytes, q: whole numbers, d: numbers) and so many axes. */
+/* The next argument as a contiguous array of one kind (B: bytes, H: of two, q: whole numbers, d: numbers) and so many axes. */
 static Py_buffer *next_array(Arrays *arrays, PyObject *const *given, const char *name, char kind, int axes,
                              int written) {
     Py_buffer *view = &arrays->views[arrays->taken];
@@ -59,16 +59,6 @@ static int many(Py_ssize_t given, Py_ssize_t expected) {
     return given == expected;
 }
 
-/* Whether numbers, in some unit, add up to so little that sums of 32 bits hold them; not where one is not a number. */
-static int is_small(const char *name, const Py_buffer *view, double unit) {
-    const double *value = view->buf;
-    double total = 0.0;
-    for (int64_t i = 0; i < view->len / 8; i++) total += value[i] < 0 ? -value[i] : value[i];
-    if (total * unit <= (double)(1 << 27)) return 1;
-    PyErr_Format(PyExc_ValueError, "%s adds up to more than sums of it can hold, or is not finite", name);
-    return 0;
-}
-
 #define TAKE(view, name, kind, axes, written) \
     Py_buffer *view = next_array(&arrays, given, name, kind, axes, written); \
     if (view == NULL) goto end
@@ -80,94 +70,56 @@ static PyObject *finished(Arrays *arrays) {
     return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
 }
 
-/* grow(place, sizes, ordered, columns, rows, g, h, column, cut, of_g, of_h, penalty) */
-static PyObject *grow(PyObject *Py_UNUSED(self), PyObject *const *given, Py_ssize_t count) {
+/* boost(place, sizes, ordered, learned, digits, columns, direction, target, weight, fitted, column, cut, value, bound,
+   by_log, rate, penalty) */
+static PyObject *boost(PyObject *Py_UNUSED(self), PyObject *const *given, Py_ssize_t count) {
     Arrays arrays = {.taken = 0};
-    if (!many(count, 12)) return NULL;
+    if (!many(count, 17)) return NULL;
     TAKE(place, "place", 'B', 2, 0);
     TAKE(sizes, "sizes", 'q', 1, 0);
     TAKE(ordered, "ordered", 'q', 1, 0);
-    TAKE(columns, "columns", 'q', 1, 0);
-    TAKE(rows, "rows", 'q', 1, 0);
-    TAKE(g, "g", 'd', 1, 0);
-    TAKE(h, "h", 'd', 1, 0);
-    TAKE(column, "column", 'q', 1, 1);
-    TAKE(cut, "cut", 'q', 1, 1);
-    const double of_g = PyFloat_AsDouble(given[9]), of_h = PyFloat_AsDouble(given[10]);
-    const double penalty = PyFloat_AsDouble(given[11]);
+    TAKE(learned, "learned", 'q', 1, 0);
+    TAKE(digits, "digits", 'H', 2, 0);
+    TAKE(columns, "columns", 'q', 2, 0);
+    TAKE(direction, "direction", 'd', 2, 0);
+    TAKE(target, "target", 'd', 2, 0);
+    TAKE(weight, "weight", 'd', 1, 0);
+    TAKE(fitted, "fitted", 'd', 2, 1);
+    TAKE(column, "column", 'q', 2, 1);
+    TAKE(cut, "cut", 'q', 2, 1);
+    TAKE(value, "value", 'd', 3, 1);
+    const int64_t bound = PyLong_AsLongLong(given[13]);
+    const int by_log = PyObject_IsTrue(given[14]);
+    const double rate = PyFloat_AsDouble(given[15]), penalty = PyFloat_AsDouble(given[16]);
     NEED(!PyErr_Occurred());
-    const int64_t stride = place->shape[1], n = rows->shape[0], depth = column->shape[0];
-    NEED(is("sizes", sizes->shape[0], stride) && is("g", g->shape[0], place->shape[0]));
-    NEED(is("h", h->shape[0], place->shape[0]));
-    NEED(is("cut", cut->shape[0], depth) && within("columns", columns, 0, stride - 1));
-    NEED(is("ordered", ordered->shape[0], stride));
-    NEED(within("sizes", sizes, 1, 256) && within("rows", rows, 0, place->shape[0] - 1));
-    NEED(is_small("g", g, of_g) && is_small("h", h, of_h));
-    if (depth < 1 || depth > DEEPEST || columns->shape[0] < 1 || columns->shape[0] > 255 || n > INT32_MAX) {
-        PyErr_SetString(PyExc_ValueError, "trees have 1 to 8 levels, and ask 1 to 255 columns");
+    const int64_t n = place->shape[0], stride = place->shape[1], outputs = target->shape[0];
+    const int64_t trees = column->shape[0], depth = column->shape[1], width = columns->shape[1];
+    NEED(is("sizes", sizes->shape[0], stride) && is("ordered", ordered->shape[0], stride));
+    NEED(is("target", target->shape[1], n) && is("weight", weight->shape[0], n));
+    NEED(is("fitted", fitted->shape[0], outputs) && is("fitted", fitted->shape[1], n));
+    NEED(is("digits", digits->shape[0], trees) && is("digits", digits->shape[1], learned->shape[0]));
+    NEED(is("columns", columns->shape[0], trees) && is("direction", direction->shape[0], trees));
+    NEED(is("direction", direction->shape[1], outputs) && is("value", value->shape[0], trees));
+    NEED(is("cut", cut->shape[0], trees) && is("cut", cut->shape[1], depth));
+    if (depth < 1 || depth > DEEPEST || width < 1 || width > 255 || n > INT32_MAX || learned->shape[0] > n ||
+        outputs < 1) {
+        PyErr_SetString(PyExc_ValueError, "trees have 1 to 8 levels, ask 1 to 255 columns, and learn from each row once");
         goto end;
     }
+    NEED(is("leaves", value->shape[1], (int64_t)1 << depth) && is("value", value->shape[2], outputs));
+    NEED(within("sizes", sizes, 1, 256) && within("columns", columns, 0, stride - 1));
+    NEED(within("learned", learned, 0, n - 1));
     const Table table = {place->buf, stride, sizes->buf, ordered->buf};
+    const Drawn drawn = {learned->buf, digits->buf, columns->buf, direction->buf, learned->shape[0], bound, width};
+    const Boosted boosted = {target->buf, weight->buf, n, outputs, by_log, rate, penalty};
     int failed;
     Py_BEGIN_ALLOW_THREADS
-    failed = grow_tree(table, columns->buf, columns->shape[0], rows->buf, g->buf, h->buf, n, of_g, of_h, (float)penalty,
-                       (int)depth, column->buf, cut->buf);
+    failed = boost_trees(table, drawn, boosted, trees, (int)depth, fitted->buf, column->buf, cut->buf, value->buf);
     Py_END_ALLOW_THREADS
-    if (failed) PyErr_NoMemory();
+    if (failed == NO_MEMORY) PyErr_NoMemory();
+    if (failed == NOT_FINITE) PyErr_SetString(PyExc_ValueError, "derivatives do not add up to a finite number");
 end:
     return finished(&arrays);
-}
-
-/* reach(place, ordered, column, cut, leaf) */
-static PyObject *reach(PyObject *Py_UNUSED(self), PyObject *const *given, Py_ssize_t count) {
-    Arrays arrays = {.taken = 0};
-    if (!many(count, 5)) return NULL;
-    TAKE(place, "place", 'B', 2, 0);
-    TAKE(ordered, "ordered", 'q', 1, 0);
-    TAKE(column, "column", 'q', 1, 0);
-    TAKE(cut, "cut", 'q', 1, 0);
-    TAKE(leaf, "leaf", 'B', 1, 1);
-    const int64_t depth = column->shape[0], n = place->shape[0];
-    NEED(is("cut", cut->shape[0], depth) && is("leaf", leaf->shape[0], n));
-    NEED(is("ordered", ordered->shape[0], place->shape[1]) && within("column", column, 0, place->shape[1] - 1));
-    if (depth > DEEPEST) {
-        PyErr_SetString(PyExc_ValueError, "trees have 8 levels at most");
-        goto end;
-    }
-    const Table table = {place->buf, place->shape[1], NULL, ordered->buf};
-    Py_BEGIN_ALLOW_THREADS
-    reach_leaves(table, n, column->buf, cut->buf, (int)depth, leaf->buf);
-    Py_END_ALLOW_THREADS
-end:
-    return finished(&arrays);
-}
-
-/* tally(leaf, x, sums), or spread(leaf, value, fitted): one table of 256 numbers at most, and one number a row */
-static PyObject *with_leaves(PyObject *const *given, Py_ssize_t count, int spreading) {
-    Arrays arrays = {.taken = 0};
-    if (!many(count, 3)) return NULL;
-    TAKE(leaf, "leaf", 'B', 1, 0);
-    TAKE(first, "the second", 'd', 1, 0);
-    TAKE(out, "the third", 'd', 1, 1);
-    const int64_t n = leaf->shape[0];
-    const Py_buffer *table = spreading ? first : out, *each = spreading ? out : first;
-    NEED(is("numbers", each->shape[0], n) && is("leaves", table->shape[0], 256));
-    Py_BEGIN_ALLOW_THREADS
-    if (spreading)
-        add_leaves(leaf->buf, first->buf, n, out->buf);
-    else
-        sum_leaves(leaf->buf, first->buf, n, out->buf);
-    Py_END_ALLOW_THREADS
-end:
-    return finished(&arrays);
-}
-
-static PyObject *tally(PyObject *Py_UNUSED(self), PyObject *const *given, Py_ssize_t count) {
-    return with_leaves(given, count, 0);
-}
-
-static PyObject *spread(PyObject *Py_UNUSED(self), PyObject *const *given, Py_ssize_t count) {
-    return with_leaves(given, count, 1);
 }
 
 /* answer(feature, threshold, value, U, out) */
@@ -213,8 +165,7 @@ end:
 }
 
 #define FUNCTION(name) {#name, (PyCFunction)(void (*)(void))name, METH_FASTCALL, NULL}
-static PyMethodDef functions[] = {FUNCTION(grow), FUNCTION(reach), FUNCTION(tally), FUNCTION(spread), FUNCTION(answer),
-                                  FUNCTION(cityblock), {NULL, NULL, 0, NULL}};
+static PyMethodDef functions[] = {FUNCTION(boost), FUNCTION(answer), FUNCTION(cityblock), {NULL, NULL, 0, NULL}};
 static PyModuleDef_Slot slots[] = {{0, NULL}};
 static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "_core", "The compiled core.", 0, functions, slots,
                                         NULL, NULL, NULL};

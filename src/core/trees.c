@@ -6,22 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core.h"
+#include "trees.h"
 
 /* Rows that are asked all trees together: a block of columns of so many stays in the cache. */
 #define ASKED 64
 
-/* What a tree needs while it grows. Rows of a node follow each other; a cell is an interval of a column. */
-typedef struct {
-    int64_t *left;  /* [node, cell]: sums up to every cell of its column */
-    uint16_t *code; /* [row, column]: the cell of a drawn row */
-    int64_t *x;     /* [row] */
-    int32_t *order; /* drawn rows, node by node, and room for those of the next level */
-    int32_t *next;
-    float *gain;    /* [cell] */
-} Room;
-
-static int take(Room *room, int64_t n, int64_t width, int64_t cells, int64_t nodes) {
+int take_room(Room *room, int64_t n, int64_t width, int64_t cells, int64_t nodes) {
     const size_t sizes[] = {(size_t)(nodes * cells) * sizeof(int64_t),
                             (size_t)(n * width) * sizeof(uint16_t),
                             (size_t)n * sizeof(int64_t),
@@ -44,13 +34,38 @@ static int take(Room *room, int64_t n, int64_t width, int64_t cells, int64_t nod
     return 0;
 }
 
-/* x = h 2^32 + g, in units that were chosen so that sums of each stay below 2^26. */
 FOR_EVERY_PROCESSOR
-static void pack(const double *g, const double *h, const int64_t *rows, int64_t n, double of_g, double of_h,
+void pack(const double *g, const double *h, const int64_t *rows, int64_t n, double of_g, double of_h,
                  int64_t *x) {
     for (int64_t i = 0; i < n; i++) {
         const int32_t low = (int32_t)rint(of_g * g[rows[i]]), high = (int32_t)rint(of_h * h[rows[i]]);
         x[i] = (int64_t)high * ((int64_t)1 << 32) + low;
+    }
+}
+
+/* The cells of rows in the columns that are asked, each after those of the columns before it. */
+FOR_EVERY_PROCESSOR
+static void encode(const Room *room, const Table *table, const int64_t *columns, int64_t width, const int64_t *rows,
+                   int64_t n) {
+    uint16_t first[256], last[256];
+    int64_t cells = 0;
+    int every = 1;
+    for (int64_t c = 0; c < width; c++) {
+        first[c] = (uint16_t)cells;
+        last[c] = (uint16_t)(table->sizes[columns[c]] - 1); /* there is no other cell behind it */
+        cells += table->sizes[columns[c]];
+        every &= columns[c] == c;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        const uint8_t *place = table->place + rows[i] * table->stride;
+        uint16_t *code = room->code + i * width;
+        if (every)
+            for (int64_t c = 0; c < width; c++) code[c] = (uint16_t)(first[c] + (place[c] < last[c] ? place[c] : last[c]));
+        else
+            for (int64_t c = 0; c < width; c++) {
+                const uint16_t cell = place[columns[c]];
+                code[c] = (uint16_t)(first[c] + (cell < last[c] ? cell : last[c]));
+            }
     }
 }
 
@@ -102,24 +117,12 @@ static void add_gains(float *gain, const int64_t *left, int64_t all, float penal
     }
 }
 
-int grow_tree(Table table, const int64_t *columns, int64_t width, const int64_t *rows, const double *g,
-              const double *h, int64_t n, double of_g, double of_h, float penalty, int depth, int64_t *column,
-              int64_t *cut) {
+void grow_tree(Room room, Table table, const int64_t *columns, int64_t width, const int64_t *rows, int64_t n,
+                      float penalty, int depth, int64_t *column, int64_t *cut) {
     int64_t cells = 0;
     for (int64_t c = 0; c < width; c++) cells += table.sizes[columns[c]];
-    Room room;
-    if (take(&room, n, width, cells, (int64_t)1 << (depth - 1))) return -1;
-    pack(g, h, rows, n, of_g, of_h, room.x);
-    for (int64_t i = 0; i < n; i++) {
-        const uint8_t *place = table.place + rows[i] * table.stride;
-        uint16_t *code = room.code + i * width, first = 0;
-        for (int64_t c = 0; c < width; c++) {
-            const uint16_t size = (uint16_t)table.sizes[columns[c]], cell = place[columns[c]];
-            code[c] = (uint16_t)(first + (cell < size ? cell : size - 1)); /* there is no other cell */
-            first = (uint16_t)(first + size);
-        }
-        room.order[i] = (int32_t)i;
-    }
+    encode(&room, &table, columns, width, rows, n);
+    for (int64_t i = 0; i < n; i++) room.order[i] = (int32_t)i;
     int64_t begin[(1 << DEEPEST) + 1] = {0, n};
     count(room.left, &room, room.order, n, &table, columns, width, cells);
     for (int level = 0;; level++) {
@@ -133,17 +136,21 @@ int grow_tree(Table table, const int64_t *columns, int64_t width, const int64_t 
         int64_t best = 0, asked = 0;
         for (int64_t cell = 1; cell < cells; cell++)
             if (room.gain[cell] > room.gain[best]) best = cell;
+        const int64_t code = best;
         while (best >= table.sizes[columns[asked]]) best -= table.sizes[columns[asked++]];
         column[level] = columns[asked];
         cut[level] = best;
         if (level + 1 == depth) break;
         const int64_t ordered = table.ordered[columns[asked]];
+        const uint16_t *own_code = room.code + asked; /* above it, or at it unless it is level 0 */
+        const int64_t least = ordered || best > 0 ? code + ordered : INT32_MAX, most = ordered ? INT32_MAX : code;
         for (int node = nodes - 1; node >= 0; node--) { /* from the last one, whose children lie behind all others */
             const int64_t from = begin[node], to = begin[node + 1];
             int64_t below = from, above = 0;
             for (int64_t i = from; i < to; i++) {
                 const int32_t row = room.order[i];
-                const int over = is_above(table.place[rows[row] * table.stride + columns[asked]], best, ordered);
+                const int64_t cell = own_code[row * width];
+                const int over = cell >= least && cell <= most;
                 room.order[below] = row; /* at i or before it */
                 room.next[above] = row;
                 below += !over;
@@ -171,8 +178,6 @@ int grow_tree(Table table, const int64_t *columns, int64_t width, const int64_t 
             }
         }
     }
-    free(room.left);
-    return 0;
 }
 
 FOR_EVERY_PROCESSOR
@@ -186,14 +191,6 @@ void reach_leaves(Table table, int64_t n, const int64_t *column, const int64_t *
             found = 2 * found + is_above(place[column[level]], cut[level], ordered[level]);
         leaf[i] = (uint8_t)found;
     }
-}
-
-void sum_leaves(const uint8_t *leaf, const double *x, int64_t n, double *sums) {
-    for (int64_t i = 0; i < n; i++) sums[leaf[i]] += x[i];
-}
-
-void add_leaves(const uint8_t *leaf, const double *value, int64_t n, double *fitted) {
-    for (int64_t i = 0; i < n; i++) fitted[i] += value[leaf[i]];
 }
 
 /* Answers of all trees to a block of rows, of columns[feature * ASKED + row]; answers[output * ASKED + row]. */

@@ -17,9 +17,9 @@ from ulmus import engine
 from ulmus.engine import Rows
 from ulmus.features.sampling import row_keys
 from ulmus.solvers.log_loss import losses as log_losses
-from ulmus.solvers.log_loss import proportions, targets
+from ulmus.solvers.log_loss import targets
 from ulmus.solvers.tree_bins import Bins
-from ulmus.solvers.tree_steps import added, answered, grown, reached, summed
+from ulmus.solvers.tree_steps import Drawn, Losses, answered, boosted
 
 #: Levels of a tree, penalty λ of its leaves, and step of the boosting η.
 DEPTH, PENALTY, RATE = 5, 0.3, 0.15
@@ -159,38 +159,22 @@ class Boosting:
 
     def grow(self, count: int) -> None:
         """Grow as many trees as ``count`` lacks."""
-        while len(self.trees) < count:
-            G, H = self._derivatives()
-            column, cut = self._questions(G, H)
-            leaf = reached(self.bins.table, column, cut)
-            g, h = (np.stack([summed(leaf, each) for each in D]) for D in (G, H))
-            value = -RATE * g / (h + PENALTY)
-            if len(G) > 1 and self.by_log:  # scores may move together
-                value *= (len(G) - 1) / len(G)
-            for own, fitted in zip(value, self.fitted, strict=True):
-                added(leaf, own, fitted)
-            value = np.ascontiguousarray(value[:, : 2**DEPTH].T)
-            self.trees.append((*self.bins.at(column, cut), value))
+        more = count - len(self.trees)
+        if more < 1:
+            return
+        losses = Losses(self.target, self.weight, self.by_log)
+        found = boosted(self.bins.table, self._drawn(more), losses, self.fitted, RATE, PENALTY, DEPTH)
+        self.trees.extend((*self.bins.at(column, cut), value) for column, cut, value in zip(*found, strict=True))
 
-    def _questions(self, G: np.ndarray, H: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Column and cut of every level of the next tree, from rows and columns that are drawn."""
-        digits = self.rng.randint(2**16, size=len(self.learned), dtype=np.uint16)
-        rows = self.learned[digits < 2**16 * self.drawn]
-        columns = self.columns
-        if len(columns) > COLUMNS:
-            columns = np.sort(self.rng.choice(columns, COLUMNS, replace=False))
-        g, h = G[0], H[0]
-        if len(G) > 1:
-            v = self.rng.normal(size=len(G))
-            g, h = v @ G, (v * v) @ H
-        return grown(self.bins.table, columns, rows, g, h, PENALTY, DEPTH)
-
-    def _derivatives(self) -> tuple[np.ndarray, np.ndarray]:
-        """First and second derivatives of the loss of every row along its scores."""
-        if not self.by_log:
-            return self.weight * (self.fitted - self.target), np.broadcast_to(self.weight, self.fitted.shape)
-        p = proportions(self.fitted.T).T
-        return self.weight * (p - self.target), np.asarray(self.weight * (p * (1 - p)))
+    def _drawn(self, count: int) -> Drawn:
+        """What so many trees choose their questions by."""
+        k, rows, columns = len(self.target), self.learned, np.tile(self.columns, (count, 1))
+        if len(self.columns) > COLUMNS:
+            some = [self.rng.choice(self.columns, COLUMNS, replace=False) for _ in range(count)]
+            columns = np.sort(np.stack(some), axis=1)
+        digits = self.rng.randint(2**16, size=(count, len(rows)), dtype=np.uint16)
+        direction = self.rng.normal(size=(count, k)) if k > 1 else np.ones((count, 1))
+        return Drawn(rows, digits, columns, direction, int(np.ceil(2**16 * self.drawn)))
 
 
 def grown_trees(

@@ -19,8 +19,6 @@ from ulmus._compiled import core
 
 #: Bits of sums of derivatives by which cuts are compared.
 BITS = 25
-#: Leaves of the largest tree.
-LEAVES = 256
 
 
 class Table(NamedTuple):
@@ -31,60 +29,148 @@ class Table(NamedTuple):
     ordered: np.ndarray
 
 
-def grown(
+class Drawn(NamedTuple):
+    """What trees choose their questions by.
+
+    Of the rows that they learn from, those are drawn whose ``digits``, ``[tree, learned row]``, are below the
+    ``bound``. ``columns[tree]`` are those that it asks. Where there are several outputs, derivatives are taken along
+    ``direction[tree]``.
+    """
+
+    learned: np.ndarray
+    digits: np.ndarray
+    columns: np.ndarray
+    direction: np.ndarray
+    bound: int
+
+
+class Losses(NamedTuple):
+    """What is boosted: ``target[output, row]`` of rows that weigh so much, by log loss or squares."""
+
+    target: np.ndarray
+    weight: np.ndarray
+    by_log: bool
+
+
+class Grown(NamedTuple):
+    """Column and cut of every level of every tree, and ``value[tree, leaf, output]``.
+
+    A cut at the last interval, or at level 0, leaves all rows on one side.
+    """
+
+    column: np.ndarray
+    cut: np.ndarray
+    value: np.ndarray
+
+
+def boosted(
+    table: Table, drawn: Drawn, losses: Losses, fitted: np.ndarray, rate: float, penalty: float, depth: int
+) -> Grown:
+    """Trees one after the other, each a step of Newton's method from where those before it have moved ``fitted``."""
+    count, outputs = len(drawn.digits), len(fitted)
+    found = Grown(*np.empty((2, count, depth), np.int64), np.empty((count, 2**depth, outputs)))
+    if core is not None:
+        core.boost(*table, *drawn[:4], *losses[:2], fitted, *found, drawn.bound, losses.by_log, rate, penalty)
+        return found
+    for t in range(count):
+        G, H = _derivatives(losses, fitted)
+        g, h = (G[0], H[0]) if outputs == 1 else _along(drawn.direction[t], G, H)
+        rows = drawn.learned[drawn.digits[t] < drawn.bound]
+        _questions(table, drawn.columns[t], rows, g, h, penalty, found.column[t], found.cut[t])
+        leaf = _reached(table, found.column[t], found.cut[t])
+        for k in range(outputs):
+            step = -rate * np.bincount(leaf, G[k], 2**depth) / (np.bincount(leaf, H[k], 2**depth) + penalty)
+            if outputs > 1 and losses.by_log:  # scores may move together
+                step *= (outputs - 1) / outputs
+            found.value[t, :, k] = step
+            fitted[k] += step.take(leaf)
+    return found
+
+
+def _derivatives(losses: Losses, fitted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """First and second derivatives of the loss of every row along its scores."""
+    target, weight, by_log = losses
+    if not by_log:
+        return weight * (fitted - target), np.broadcast_to(weight, fitted.shape)
+    if len(fitted) == 1:
+        p = 1.0 / (1.0 + exponential(-fitted))
+    else:
+        p = exponential(fitted - fitted.max(axis=0))
+        total = np.zeros(fitted.shape[1])
+        for each in p:
+            total += each
+        p /= total
+    return weight * (p - target), weight * (p * (1.0 - p))
+
+
+def _along(v: np.ndarray, G: np.ndarray, H: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Derivatives along a direction of the scores."""
+    g, h = np.zeros((2, G.shape[1]))
+    for each, own_g, own_h in zip(v, G, H, strict=True):
+        g += each * own_g
+        h += each * each * own_h
+    return g, h
+
+
+def exponential(x: np.ndarray) -> np.ndarray:
+    """``e^x``, off by less than 1e-14 of it, by operations that every processor rounds alike."""
+    shifted = np.clip(x, -700.0, 700.0) * 1.4426950408889634 + _WHOLE
+    k = shifted - _WHOLE
+    r = (np.clip(x, -700.0, 700.0) - k * 6.93147180369123816490e-01) - k * 1.90821492927058770002e-10
+    found = np.full_like(r, 1.0 / 39916800)
+    for divisor in (3628800, 362880, 40320, 5040, 720, 120, 24, 6, 2, 1, 1):
+        found = found * r + 1.0 / divisor
+    power: np.ndarray = ((shifted.view(np.int64) + 1023) << 52).view(np.float64)  # its last digits are k
+    return found * power
+
+
+#: Numbers behind it have no fractions.
+_WHOLE = 1.5 * 2.0**52
+
+
+def _sum_of_sizes(x: np.ndarray) -> float:
+    """In eight parts whose rows follow each other at a distance of eight, as the compiled core adds them."""
+    sizes = np.abs(x)
+    whole = len(x) // 8 * 8
+    parts = np.add.accumulate(sizes[:whole].reshape(-1, 8), axis=0)[-1:].ravel()
+    return float(np.add.accumulate(np.concatenate([np.zeros(1), parts, sizes[whole:]]))[-1])
+
+
+def _power_of_two(size: float) -> float:
+    """The one next to a number; 1 for 0."""
+    mantissa, exponent = np.frexp(size)
+    return float(np.ldexp(1.0, exponent - 1 if mantissa < 0.7071067811865476 else exponent)) if size > 0 else 1.0
+
+
+def _questions(
     table: Table,
     columns: np.ndarray,
     rows: np.ndarray,
     g: np.ndarray,
     h: np.ndarray,
     penalty: float,
-    depth: int,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Column and cut of every level, by some of the rows, and some of the columns.
-
-    A cut at the last interval, or at level 0, leaves all rows on one side.
-    """
-    of_h = _power_of_two(max(float(h.sum()), penalty))
-    units, penalty = (2.0**BITS / _power_of_two(float(np.abs(g).sum())), 2.0**BITS / of_h), 2.0**BITS * penalty / of_h
-    column, cut = np.empty((2, depth), np.int64)
-    if core is None:
-        x = packed(units[0] * g[rows], units[1] * h[rows])
-        _grown(table, columns, rows, x, column, cut, np.float32(penalty))
-    else:
-        core.grow(*table, columns, rows, g, h, column, cut, *units, penalty)
-    return column, cut
+    column: np.ndarray,
+    cut: np.ndarray,
+) -> None:
+    """Fill in column and cut of every level, by some of the rows, and some of the columns."""
+    size_g, size_h = _sum_of_sizes(g), _sum_of_sizes(h)
+    if not np.isfinite(size_g) or not np.isfinite(size_h):
+        raise ValueError("derivatives do not add up to a finite number")
+    of_h = _power_of_two(max(size_h, penalty))
+    x = packed(2.0**BITS / _power_of_two(size_g) * g[rows], 2.0**BITS / of_h * h[rows])
+    _grown(table, columns, rows, x, column, cut, np.float32(2.0**BITS * penalty / of_h))
 
 
-def reached(table: Table, column: np.ndarray, cut: np.ndarray) -> np.ndarray:
+def _reached(table: Table, column: np.ndarray, cut: np.ndarray) -> np.ndarray:
     """The leaf of every row, from the answers to all questions: the first is its first digit."""
-    leaf = np.zeros(len(table.place), np.uint8)
-    if core is not None:
-        core.reach(table.place, table.ordered, column, cut, leaf)
-        return leaf
+    leaf = np.zeros(len(table.place), np.intp)
     for asked, at in zip(column, cut, strict=True):
         leaf = 2 * leaf + _above(table.place[:, asked], at, table.ordered[asked])
-    return leaf.astype(np.uint8)
+    return leaf
 
 
 def _above(place: np.ndarray, cut: Any, ordered: Any) -> np.ndarray:
     return place > cut if ordered else (place == cut) & (cut > 0)
-
-
-def summed(leaf: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """Sums over the rows of every leaf."""
-    if core is None:
-        return np.bincount(leaf, x, LEAVES)
-    sums = np.zeros(LEAVES)
-    core.tally(leaf, x, sums)
-    return sums
-
-
-def added(leaf: np.ndarray, value: np.ndarray, fitted: np.ndarray) -> None:
-    """Add the values of the leaves to what their rows have."""
-    if core is None:
-        fitted += value.take(leaf)
-    else:
-        core.spread(leaf, value, fitted)
 
 
 def answered(feature: np.ndarray, threshold: np.ndarray, value: np.ndarray, U: np.ndarray, out: np.ndarray) -> None:
@@ -98,11 +184,6 @@ def answered(feature: np.ndarray, threshold: np.ndarray, value: np.ndarray, U: n
 
 def _digits(depth: int) -> np.ndarray:
     return 2 ** np.arange(depth)[::-1]
-
-
-def _power_of_two(size: float) -> float:
-    """The one next to a number; 1 for 0."""
-    return float(2.0 ** np.round(np.log2(size))) if size > 0 else 1.0
 
 
 def packed(g: np.ndarray, h: np.ndarray) -> np.ndarray:
