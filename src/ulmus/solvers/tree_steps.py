@@ -68,7 +68,8 @@ def boosted(
 ) -> Grown:
     """Trees one after the other, each a step of Newton's method from where those before it have moved ``fitted``."""
     count, outputs = len(drawn.digits), len(fitted)
-    found = Grown(*np.empty((2, count, depth), np.int64), np.empty((count, 2**depth, outputs)))
+    column, cut = np.empty((2, count, depth), np.int64)
+    found = Grown(column, cut, np.empty((count, 2**depth, outputs)))
     if core is not None:
         core.boost(*table, *drawn[:4], *losses[:2], fitted, *found, drawn.bound, losses.by_log, rate, penalty)
         return found
