@@ -327,7 +327,7 @@ def test_every_tree_is_a_step_of_newton_in_its_leaves(form, by_log):
     model = boosting(Rows(single(X), T), known, by_log)
     before = model.fitted.T.copy()
     model.grow(1)
-    ((feature, threshold, value),) = model.trees
+    feature, threshold, value = (each[0] for each in model.first(1))
     leaf = (single(X)[:, feature] > threshold) @ np.array([16, 8, 4, 2, 1])
     p = np.exp(before) / np.exp(before).sum(axis=1, keepdims=True)
     G, H = (p - (T + 1) / 2, p * (1 - p)) if by_log else (before - T, np.ones_like(T))
@@ -420,6 +420,21 @@ def test_growing_ends_where_rows_left_out_are_best_answered():
         assert own <= loss * (1 + 1e-9)
         assert (len(trees) == 3 * count) == (abs(own / loss - 1) < 1e-9)
     assert grown_trees(rows, np.full(300, -1), False, 0, 1) is None
+
+
+def test_after_many_trees_growing_goes_on_for_what_is_worth_it_alone(monkeypatch):
+    X = steps(900)[0]
+    y = np.sin(5 * X).sum(axis=1)  # smooth, so that many trees are wanted
+    rows, part = Rows(X, y[:, None]), np.arange(900) % 3
+    monkeypatch.setattr(boosted, "MANY", 30)
+    found = {}
+    for worth in (1.0, 0.2, 0.0):
+        monkeypatch.setattr(boosted, "WORTH", worth)
+        trees, answers = grown_trees(rows, part, False, 0, 1)
+        found[worth] = len(trees) // 3, np.mean((answers[:, 0] - y) ** 2)
+    (few, first), (some, second), (most, third) = found.values()
+    assert few == boosted.MANY + boosted.PATIENCE * boosted.CHUNK < some < most
+    assert first > second > third  # all of them are the best that was seen
 
 
 def test_no_trees_are_grown_where_one_part_holds_all_rows():

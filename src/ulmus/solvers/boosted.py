@@ -19,7 +19,7 @@ from ulmus.features.sampling import row_keys
 from ulmus.solvers.log_loss import losses as log_losses
 from ulmus.solvers.log_loss import targets
 from ulmus.solvers.tree_bins import Bins
-from ulmus.solvers.tree_steps import Drawn, Losses, answered, boosted
+from ulmus.solvers.tree_steps import Drawn, Grown, Losses, answered, boosted
 
 #: Levels of a tree, penalty λ of its leaves, and step of the boosting η.
 DEPTH, PENALTY, RATE = 5, 0.3, 0.15
@@ -28,7 +28,9 @@ COLUMNS = 32
 #: Draws of rows, with replacement, by which a tree chooses its thresholds, and rows that all trees learn from, at most.
 DRAWS, LEARNED = 6_000, 50_000
 #: Trees before the first look at rows left out, trees that are added before the next, and trees in all, at most.
-FIRST, CHUNK, MOST = 20, 10, 300
+FIRST, CHUNK, MOST = 20, 10, 1_000
+#: Trees after which a look must lower the loss by this share: what rules leave falls for long, and else little is left.
+MANY, WORTH = 300, 0.001
 #: Trees by which those that ask means of targets are compared with those that do not, which go on where they lose less
 #: than this many times as much.
 GLANCE, CLOSE = 40, 1.005
@@ -142,7 +144,7 @@ class Boosting:
     rng: np.random.RandomState
     bins: Bins
     columns: np.ndarray
-    trees: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = field(default_factory=list)
+    chunks: list[Grown] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.weight = self.known * self.rows.weights
@@ -159,12 +161,16 @@ class Boosting:
 
     def grow(self, count: int) -> None:
         """Grow as many trees as ``count`` lacks."""
-        more = count - len(self.trees)
+        more = count - sum(len(chunk.value) for chunk in self.chunks)
         if more < 1:
             return
         losses = Losses(self.target, self.weight, self.by_log)
-        found = boosted(self.bins.table, self._drawn(more), losses, self.fitted, RATE, PENALTY, DEPTH)
-        self.trees.extend((*self.bins.at(column, cut), value) for column, cut, value in zip(*found, strict=True))
+        self.chunks.append(boosted(self.bins.table, self._drawn(more), losses, self.fitted, RATE, PENALTY, DEPTH))
+
+    def first(self, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Features, thresholds and values of so many trees."""
+        column, cut, value = (np.concatenate(each)[:count] for each in zip(*self.chunks, strict=True))
+        return *self.bins.at(column, cut), value
 
     def _drawn(self, count: int) -> Drawn:
         """What so many trees choose their questions by."""
@@ -246,8 +252,10 @@ class _Growth:
             Q = np.stack([each.fitted for each in self.models], axis=1)[:, own, place].T
             losses = answer_losses(rows.T[left], Q, by_log)
             self.loss, self.since = float(np.average(losses, weights=rows.weights[left])), self.since + 1
+            if self.loss < (1.0 - (WORTH if self.count > MANY else 0.0)) * self.least:
+                self.since = 0
             if self.loss < self.least:
-                self.least, self.size, self.answers, self.since = self.loss, self.count, Q, 0
+                self.least, self.size, self.answers = self.loss, self.count, Q
         return self.loss
 
 
@@ -264,8 +272,7 @@ def answer_losses(T: np.ndarray, Q: np.ndarray, by_log: bool) -> np.ndarray:
 def _together(models: Sequence[Boosting], size: int) -> BoostedTrees:
     """The mean of all models, each by its first trees, one model after the other."""
     constant = np.stack([each.constant for each in models])
-    columns = zip(*(tree for each in models for tree in each.trees[:size]), strict=True)
-    feature, threshold, value = (np.stack(each) for each in columns)
+    feature, threshold, value = map(np.concatenate, zip(*(each.first(size) for each in models), strict=True))
     mean = constant.mean(axis=0)
     value[::size] += (constant - mean)[:, None]  # the first tree of each tells its own constant
     return BoostedTrees(mean, feature, threshold, value / len(constant), len(constant))

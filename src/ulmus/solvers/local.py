@@ -21,10 +21,11 @@ from ulmus._blas import cholesky_in_place, mirror_upper, solve_factored, solve_l
 from ulmus.features.kernels import KERNELS, CrossKernel, KernelParameters
 from ulmus.features.metric import gradients
 from ulmus.features.partition import Partition
-from ulmus.solvers.log_kernel import fit_kernel_softmax
+from ulmus.solvers.log_kernel import bound, fit_kernel_softmax
 
-#: Rows of a leaf over its penalty up to which single precision is enough: some 1e-2 of its smallest directions.
-SINGLE_REACH = 2e5
+#: Rows of a leaf over its penalty up to which single precision is enough: some 1e-2 of its smallest directions. Stages
+#: are compared up to the second: fits are then off by 1 % in the median of the leaves where that is most.
+SINGLE_REACH, COMPARED_REACH = 2e5, 2e6
 #: Rows of a leaf from which on single precision is faster.
 LARGE = 256
 #: What is added to the diagonal, for every row, where there is no factor.
@@ -125,10 +126,10 @@ class LocalKernels:
         return out / len(self.partitions)
 
 
-def precision_of(size: int, ridge: float, weight: np.ndarray | None) -> Any:
+def precision_of(size: int, ridge: float, weight: np.ndarray | None, reach: float = SINGLE_REACH) -> Any:
     """The type in which a leaf is factored: single where there is time to be won, and digits enough are left."""
     heaviest = 1.0 if weight is None else float(weight.max(initial=1.0))
-    return np.float32 if size >= LARGE and size * heaviest <= SINGLE_REACH * ridge else np.float64
+    return np.float32 if size >= LARGE and size * heaviest <= reach * ridge else np.float64
 
 
 def restored(K: np.ndarray) -> None:
@@ -250,7 +251,8 @@ def fit_leaves(
     def work(leaf: tuple[np.ndarray, np.ndarray]) -> None:
         rows, alpha = leaf
         w = None if given.weight is None else given.weight[rows]
-        n, dtype = len(rows), precision_of(len(rows), given.ridge, w) if single else np.float64
+        least = given.ridge if given.offset is None else given.ridge / bound(given.T.shape[1])  # of λ(WD)⁻¹
+        n, dtype = len(rows), precision_of(len(rows), least, w) if single else np.float64
         values = partial(leaf_kernel, given.kernel, given.gamma, given.U[rows])
         K = workspace.array("K", (n, n), dtype)
         if given.offset is None:

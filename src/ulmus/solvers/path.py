@@ -39,7 +39,7 @@ from ulmus.statistics import Statistics
 #: Features above which leverages are computed in single precision, and the largest C·‖φ‖² for which they are.
 MANY, SINGLE_REACH = 256, 2.0**16
 #: Where models are only compared: features from which on, and what leverages may be off by.
-SEVERAL, ROUGH = 128, 3e-4
+SEVERAL, ROUGH = 128, 3e-3
 
 #: ``(features, targets, weight of one copy)`` of rows → predictions ``[C, row, output]`` and leverages ``[C, row]``.
 LeaveOneOut = Callable[[np.ndarray, np.ndarray, np.ndarray | None], tuple[np.ndarray, np.ndarray]]

@@ -65,9 +65,9 @@ class Bins:
 
     def at(self, columns: np.ndarray, cuts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The features behind cuts of columns, and their thresholds."""
-        asked = list(zip(columns, cuts, strict=True))
-        found = ([of[column][cut] for column, cut in asked] for of in (self.features, self.thresholds))
-        return np.array(next(found)), np.array(next(found))
+        first = np.cumsum([0, *map(len, self.thresholds)])  # of every column among those of all
+        place = first[columns] + cuts
+        return np.concatenate(self.features)[place], np.concatenate(self.thresholds)[place]
 
 
 def _between(values: np.ndarray, place: np.ndarray, thresholds: np.ndarray) -> np.ndarray:

@@ -20,7 +20,7 @@ from ulmus import engine
 from ulmus.codings import Coding
 from ulmus.features.kernels import KERNELS, CrossKernel, KernelParameters
 from ulmus.features.partition import Partition
-from ulmus.solvers.local import LARGE, precision_of, solve_leaf, symmetric
+from ulmus.solvers.local import COMPARED_REACH, LARGE, precision_of, solve_leaf, symmetric
 from ulmus.solvers.log_kernel import fit_kernel_softmax
 from ulmus.tuning.log_path import criterion_of
 from ulmus.tuning.surface import climb
@@ -302,7 +302,8 @@ class _Leaves:
             for i, step in enumerate(new):
                 ridge = float(self.stage.ridges[step])
                 weight = None if data.weight is None else data.weight[rows]
-                system = workspace.array("system", K.shape, precision_of(len(K), ridge, weight))
+                dtype = precision_of(len(K), ridge, weight, COMPARED_REACH)
+                system = workspace.array("system", K.shape, dtype)
                 system[:] = K
                 alpha = self.stage.solve(system, data, rows, ridge)
                 out[i, starts[task] : starts[task + 1]] = data.P_held[held] + K_held @ alpha.astype(K.dtype, copy=False)

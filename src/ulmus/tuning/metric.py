@@ -5,10 +5,11 @@ gives, a new predictor is fitted, and so on, while the leave-one-out loss falls.
 """
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -191,11 +192,21 @@ class MetricSearch:
         return heuristic_gamma(kernel, rows.X, rows.weight, np.random.RandomState(self.seed), UNIT_ROWS)
 
     def climb(
-        self, rows: Rows, kernel: str, factor: float, landmarks: int, n_jobs: int | None, first: Trial | None = None
+        self,
+        rows: Rows,
+        kernel: str,
+        factor: float,
+        landmarks: int,
+        n_jobs: int | None,
+        known: Mapping[float, Trial] = MappingProxyType({}),
+        hopeless: float = np.inf,
     ) -> Climb:
-        """Walk to the best width, from this many times the heuristic one; ``first`` is the trial there, if known."""
+        """Walk to the best width, from this many times the heuristic one, unless the loss there is ``hopeless``.
+
+        Trials of some factors are ``known``, and come first.
+        """
         middle = factor * self.unit(kernel, rows)
-        trials: dict[int, Trial] = {} if first is None else {0: first}
+        trials = {round(float(np.log2(known_at / factor) / np.log2(FACTOR))): each for known_at, each in known.items()}
         shared = self._distances(rows, kernel, middle, landmarks, n_jobs) if has_distances(kernel) else None
 
         def score(step: int, log2_C: np.ndarray) -> Trial:
@@ -212,9 +223,9 @@ class MetricSearch:
                     return there if ratio < 1 - PROGRESS else here
             return here
 
-        if first is None:
+        if 0 not in trials:
             trials[0] = score(0, LOG2_C)
-        here = climb(better)
+        here = climb(better) if trials[0].best_loss < hopeless else 0
         return Climb(tuple(trials.values()), trials[here], factor * FACTOR**here)
 
     def rounds(
@@ -278,7 +289,7 @@ class MetricSearch:
             harmless = fewer.best_loss < PATIENCE * trial.best_loss
             A, trial = (A, fewer) if harmless or self.form == "low_rank" else (best, trial)
         seen = replace(rows, X=through(rows.X, A))
-        climb = self.through(A).climb(seen, kernel, factor, landmarks, n_jobs, trial)
+        climb = self.through(A).climb(seen, kernel, factor, landmarks, n_jobs, {factor: trial})
         return A, replace(climb, trials=(*trials, *climb.trials[1:]))
 
     def _through(

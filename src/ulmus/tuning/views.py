@@ -49,6 +49,8 @@ ADDITIVE = 2.0**-6
 #: A view is tried further while its loss is below this many times the best: the additive one on few rows, and all of
 #: them on rows that no metric knows.
 HOPEFUL = 1.05
+#: Another preparation is not climbed with where, at the width of the best, it loses so many times as much.
+HOPELESS = 1.1
 #: Plain standardisation must be better by this factor: outliers hurt it more on rows that were not sampled.
 HANDICAP = {"standard": 1.05}
 #: The smoother kernel is ahead for good when its lead is above this many times its standard error and what the last
@@ -224,12 +226,12 @@ class ViewSearch:
             return called[kind].score(posed[kind], kernel, gamma, landmarks, LOG2_C, n_jobs=1).trial
 
         def climb(kind: str) -> Climb:
-            found = called[kind].climb(posed[kind], kernel, leader.factor, landmarks, self.n_jobs)
-            return replace(found, trials=(begun[kind], *found.trials))
+            given = posed[kind], kernel, leader.factor, landmarks, self.n_jobs, {width: begun[kind]}
+            return called[kind].climb(*given, hopeless=HOPELESS * leader.best.best_loss)
 
         begun = dict(zip(posed, engine.ordered_map(first, posed, self.n_jobs), strict=True))
         best = _best(begun)
-        leader = called[best].climb(posed[best], kernel, width, landmarks, self.n_jobs, begun[best])
+        leader = called[best].climb(posed[best], kernel, width, landmarks, self.n_jobs, {width: begun[best]})
         others = [kind for kind in posed if kind != best]
         if leader.factor == width:
             return {best: leader} | {kind: Climb((begun[kind],), begun[kind], width) for kind in others}
