@@ -10,7 +10,15 @@ from ulmus import engine
 from ulmus.codings import Plain
 from ulmus.engine import Rows
 from ulmus.features.partition import random_partition
-from ulmus.solvers.local import LARGE, LeafProblem, fit_leaves, leaf_kernel, precision_of
+from ulmus.solvers.local import (
+    COMPARED_REACH,
+    LARGE,
+    SINGLE_REACH,
+    LeafProblem,
+    fit_leaves,
+    leaf_kernel,
+    precision_of,
+)
 from ulmus.solvers.path import ROUGH, RidgePath
 from ulmus.statistics import Statistics
 from ulmus.tuning import metric as tuning_metric
@@ -164,6 +172,7 @@ def test_large_leaves_in_single_precision_give_nearly_the_same_answers():
     assert precision_of(700, 0.1, None) == np.float32
     assert precision_of(LARGE - 1, 0.1, None) == precision_of(700, 1e-4, None) == np.float64
     assert precision_of(700, 0.1, np.array([1.0, 1e4])) == np.float64
+    assert precision_of(700, 1e-3, None) == np.float64 != precision_of(700, 1e-3, None, COMPARED_REACH)
     (single,), (double,) = (
         fit_leaves(LeafProblem("matern32", 1.0, 0.1, U, R, None, [partition]), single=single)
         for single in (True, False)
@@ -171,6 +180,19 @@ def test_large_leaves_in_single_precision_give_nearly_the_same_answers():
     assert (single != double).any()
     K = leaf_kernel("matern32", 1.0, U[partition.rows(0)])
     assert_allclose(K @ single, K @ double, atol=1e-4)
+
+
+def test_leaves_by_log_loss_need_fewer_digits_as_no_curvature_is_above_a_quarter():
+    """What is added to the diagonal is λ(WD)⁻¹, at least four times the penalty."""
+    rng = np.random.RandomState(0)
+    U, ridge = rng.normal(size=(400, 3)), 1.1 * 400 / SINGLE_REACH / 4
+    T = np.where(U[:, :1] + rng.normal(size=(400, 1)) > 0, 1.0, -1.0)
+    problem = LeafProblem("matern32", 1.0, ridge, U, T, None, [random_partition(U, 400, rng)], np.zeros((400, 1)))
+    (single,), (double,) = (fit_leaves(problem, 1e-6, single=single) for single in (True, False))
+    assert precision_of(400, ridge, None) == np.float64
+    assert (single != double).any()
+    K = leaf_kernel("matern32", 1.0, U[problem.partitions[0].rows(0)])
+    assert_allclose(K @ single, K @ double, atol=0.02 * np.abs(K @ double).max())
 
 
 def test_a_leaf_is_evaluated_by_its_upper_triangle():
@@ -193,14 +215,25 @@ def test_a_climb_tries_the_other_side_only_where_it_may_gain(monkeypatch, losses
     of, rows, seen = search(), Rows(X, T), []
     middle = of.unit("matern32", rows)
 
+    def trial(step):
+        return Trial("view", middle * FACTOR**step, 20, 60, np.ones(1), np.array([losses[step]]), np.empty((1, 0)))
+
     def score(self, rows, kernel, gamma, landmarks, log2_C, n_jobs, distances, keep=False):
         seen.append(round(np.log2(gamma / middle)))
-        trial = Trial("view", gamma, landmarks, len(rows), np.ones(1), np.array([losses[seen[-1]]]), np.empty((1, 0)))
-        return Scored(trial, None, None)
+        return Scored(trial(seen[-1]), None, None)
 
     monkeypatch.setattr(MetricSearch, "_score", score)
     climb = of.climb(rows, "matern32", 1.0, 20, 1)
     assert seen == tried
+    seen.clear()
+    last = tried[-1]
+    known = of.climb(rows, "matern32", 1.0, 20, 1, {FACTOR**last: trial(last)})
+    assert seen == tried[:-1]  # nothing is scored twice
+    assert known.factor == climb.factor
+    assert [each.width for each in known.trials] == [trial(last).width, *(trial(step).width for step in tried[:-1])]
+    seen.clear()
+    assert of.climb(rows, "matern32", 1.0, 20, 1, hopeless=1.0).factor == 1.0
+    assert seen == [0]
     clear = [step for step in losses if losses[step] < 0.99] or [0]
     assert climb.factor == FACTOR ** min(clear, key=lambda step: (losses[step] > 0.9, abs(step)))
 

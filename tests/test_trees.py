@@ -101,7 +101,7 @@ def drawn_rows(levels, n, seed):
     rng = np.random.RandomState(seed)
     place = np.array([[rng.randint(k) for k in levels] for _ in range(n)], np.uint8)
     ordered = np.array([j % 3 != seed % 3 for j in range(len(levels))], np.int64)
-    table = tree_steps.Table(place, np.array(levels, np.int64), ordered)
+    table = tree_steps.Table(place, np.ascontiguousarray(place.T), np.array(levels, np.int64), ordered)
     return table, rng.normal(size=n), rng.uniform(0.1, 1, n)
 
 
@@ -243,8 +243,8 @@ def test_a_model_does_not_depend_on_whether_the_core_was_built(kind, monkeypatch
 @COMPILED
 def test_the_compiled_core_refuses_arrays_that_it_would_read_beyond():
     core, n = tree_steps.core, 10
-    (place, sizes, ordered), g, h = drawn_rows((3, 4), n, 0)
-    given = {"place": place, "sizes": sizes, "ordered": ordered, "learned": np.arange(n)}
+    (place, turned, sizes, ordered), g, h = drawn_rows((3, 4), n, 0)
+    given = {"place": place, "turned": turned, "sizes": sizes, "ordered": ordered, "learned": np.arange(n)}
     given |= {"digits": np.zeros((2, n), np.uint16), "columns": np.array([[0, 1]] * 2), "direction": np.ones((2, 1))}
     given |= {"target": g[None], "weight": h, "fitted": np.zeros((1, n)), "column": np.empty((2, 5), np.int64)}
     given |= {"cut": np.empty((2, 5), np.int64), "value": np.empty((2, 32, 1))}
@@ -266,6 +266,8 @@ def test_the_compiled_core_refuses_arrays_that_it_would_read_beyond():
         ({"direction": np.ones((2, 2))}, "direction should have 1, got 2"),
         ({"value": np.empty((2, 16, 1))}, "leaves should have 32, got 16"),
         ({"ordered": ordered[:1]}, "ordered should have 2, got 1"),
+        ({"turned": place}, "turned should have 2, got 10"),
+        ({"turned": np.ascontiguousarray(turned[:, :9])}, "turned should have 10, got 9"),
         ({"target": np.full((1, n), np.nan)}, "derivatives do not add up to a finite number"),
         ({"weight": np.full(n, 1e308)}, "derivatives do not add up to a finite number"),
         ({"columns": np.zeros((2, 300), np.int64)}, "ask 1 to 255 columns"),
@@ -281,7 +283,7 @@ def test_the_compiled_core_refuses_arrays_that_it_would_read_beyond():
             boost(**wrong)
     with pytest.raises((BufferError, ValueError)):
         boost(place=np.asfortranarray(place))
-    with pytest.raises(TypeError, match="expected 17 arguments, got 1"):
+    with pytest.raises(TypeError, match="expected 18 arguments, got 1"):
         core.boost(place)
     with pytest.raises(IndexError, match="feature has 7, beyond 0 to 1"):
         core.answer(np.full((1, 2), 7), np.zeros((1, 2)), np.zeros((1, 4, 1)), np.zeros((3, 2)), np.zeros((3, 1)))

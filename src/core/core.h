@@ -12,11 +12,12 @@
 #define FOR_EVERY_PROCESSOR
 #endif
 
-/* Rows in cells, place[row * stride + column], and how many cells each column has. Those of an ordered column are
-   intervals, and rows in cells behind a cut are above it; those of others are levels, and rows at the cut are, if it is
-   not 0. */
+/* Rows in cells, place[row * stride + column] and turned[column * rows + row], and how many cells each column has. Those
+   of an ordered column are intervals, and rows in cells behind a cut are above it; those of others are levels, and rows at
+   the cut are, if it is not 0. */
 typedef struct {
     const uint8_t *place;
+    const uint8_t *turned;
     int64_t stride;
     const int64_t *sizes;
     const int64_t *ordered;

@@ -7,7 +7,7 @@
 
 #include "core.h"
 
-#define MOST_ARRAYS 13
+#define MOST_ARRAYS 14
 
 /* The arrays of one call. */
 typedef struct {
@@ -70,12 +70,13 @@ static PyObject *finished(Arrays *arrays) {
     return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
 }
 
-/* boost(place, sizes, ordered, learned, digits, columns, direction, target, weight, fitted, column, cut, value, bound,
-   by_log, rate, penalty) */
+/* boost(place, turned, sizes, ordered, learned, digits, columns, direction, target, weight, fitted, column, cut, value,
+   bound, by_log, rate, penalty) */
 static PyObject *boost(PyObject *Py_UNUSED(self), PyObject *const *given, Py_ssize_t count) {
     Arrays arrays = {.taken = 0};
-    if (!many(count, 17)) return NULL;
+    if (!many(count, 18)) return NULL;
     TAKE(place, "place", 'B', 2, 0);
+    TAKE(turned, "turned", 'B', 2, 0);
     TAKE(sizes, "sizes", 'q', 1, 0);
     TAKE(ordered, "ordered", 'q', 1, 0);
     TAKE(learned, "learned", 'q', 1, 0);
@@ -88,12 +89,13 @@ static PyObject *boost(PyObject *Py_UNUSED(self), PyObject *const *given, Py_ssi
     TAKE(column, "column", 'q', 2, 1);
     TAKE(cut, "cut", 'q', 2, 1);
     TAKE(value, "value", 'd', 3, 1);
-    const int64_t bound = PyLong_AsLongLong(given[13]);
-    const int by_log = PyObject_IsTrue(given[14]);
-    const double rate = PyFloat_AsDouble(given[15]), penalty = PyFloat_AsDouble(given[16]);
+    const int64_t bound = PyLong_AsLongLong(given[14]);
+    const int by_log = PyObject_IsTrue(given[15]);
+    const double rate = PyFloat_AsDouble(given[16]), penalty = PyFloat_AsDouble(given[17]);
     NEED(!PyErr_Occurred());
     const int64_t n = place->shape[0], stride = place->shape[1], outputs = target->shape[0];
     const int64_t trees = column->shape[0], depth = column->shape[1], width = columns->shape[1];
+    NEED(is("turned", turned->shape[0], stride) && is("turned", turned->shape[1], n));
     NEED(is("sizes", sizes->shape[0], stride) && is("ordered", ordered->shape[0], stride));
     NEED(is("target", target->shape[1], n) && is("weight", weight->shape[0], n));
     NEED(is("fitted", fitted->shape[0], outputs) && is("fitted", fitted->shape[1], n));
@@ -109,7 +111,7 @@ static PyObject *boost(PyObject *Py_UNUSED(self), PyObject *const *given, Py_ssi
     NEED(is("leaves", value->shape[1], (int64_t)1 << depth) && is("value", value->shape[2], outputs));
     NEED(within("sizes", sizes, 1, 256) && within("columns", columns, 0, stride - 1));
     NEED(within("learned", learned, 0, n - 1));
-    const Table table = {place->buf, stride, sizes->buf, ordered->buf};
+    const Table table = {place->buf, turned->buf, stride, sizes->buf, ordered->buf};
     const Drawn drawn = {learned->buf, digits->buf, columns->buf, direction->buf, learned->shape[0], bound, width};
     const Boosted boosted = {target->buf, weight->buf, n, outputs, by_log, rate, penalty};
     int failed;

@@ -69,11 +69,6 @@ static void encode(const Room *room, const Table *table, const int64_t *columns,
     }
 }
 
-/* Whether a cell is above a cut. */
-static inline int is_above(uint8_t cell, int64_t cut, int64_t ordered) {
-    return ordered ? cell > cut : cut > 0 && cell == cut;
-}
-
 /* Sums of x over those of some rows that are not above a cut, for every cell as a cut; nothing is above level 0. */
 static void count(int64_t *sums, const Room *room, const int32_t *rows, int64_t n, const Table *table,
                   const int64_t *columns, int64_t width, int64_t cells) {
@@ -182,14 +177,15 @@ void grow_tree(Room room, Table table, const int64_t *columns, int64_t width, co
 
 FOR_EVERY_PROCESSOR
 void reach_leaves(Table table, int64_t n, const int64_t *column, const int64_t *cut, int depth, uint8_t *leaf) {
-    int64_t ordered[DEEPEST];
-    for (int level = 0; level < depth; level++) ordered[level] = table.ordered[column[level]];
-    for (int64_t i = 0; i < n; i++) {
-        const uint8_t *place = table.place + i * table.stride;
-        int found = 0;
-        for (int level = 0; level < depth; level++)
-            found = 2 * found + is_above(place[column[level]], cut[level], ordered[level]);
-        leaf[i] = (uint8_t)found;
+    memset(leaf, 0, (size_t)n);
+    for (int level = 0; level < depth; level++) {
+        const uint8_t *place = table.turned + column[level] * n, at = (uint8_t)cut[level];
+        if (table.ordered[column[level]])
+            for (int64_t i = 0; i < n; i++) leaf[i] = (uint8_t)(2 * leaf[i] + (place[i] > at));
+        else if (at > 0)
+            for (int64_t i = 0; i < n; i++) leaf[i] = (uint8_t)(2 * leaf[i] + (place[i] == at));
+        else
+            for (int64_t i = 0; i < n; i++) leaf[i] = (uint8_t)(2 * leaf[i]);
     }
 }
 

@@ -136,7 +136,8 @@ class AdaptiveModel(Model):
         from ulmus.models._trees import Growing, with_trees
 
         means = chosen.view.preparation.mean_columns(chosen.view.metric)
-        growing = Growing(rows, self._spent.tree_parts, log, chosen.part_seed, self.n_jobs, means)
+        spent = self._spent
+        growing = Growing(rows, spent.tree_parts, log, chosen.part_seed, self.n_jobs, means, spent.tree_rate)
         # BLAS has one thread up to that many landmarks, so that no digit hangs on what else is done
         if self._has_trees("log" if log else None) and growing.aside and 2 * self._spent.landmarks <= engine.SMALL:
             with aside(growing, self.n_jobs) as grown:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 
+from ulmus.solvers.boosted import RATE
 from ulmus.tuning.view_budget import Budget
 
 #: Up to this many rows, leaves are wide: the cost of all is that of the rows times the square of a leaf. Of more, a fit
@@ -21,7 +22,8 @@ class Effort:
 
     The global model ``grows`` where leaves do not pay. Where targets are ``numbers``, and rows not many, fewer of them
     tell as much of a view as labels do; ``few_labels`` are shown by fewer landmarks. The metric of very many rows is
-    that of leaves, unless it is a ``quick`` one. Trees join where there are ``tree_parts``, and are grown without each.
+    that of leaves, unless it is a ``quick`` one. Trees join where there are ``tree_parts``, and are grown without each,
+    by steps of ``tree_rate``.
     """
 
     budget: Budget
@@ -35,6 +37,7 @@ class Effort:
     few_labels: bool = False
     quick: bool = False
     tree_parts: int = 0
+    tree_rate: float = RATE
 
     def search(self, n_rows: int, *, numbers: bool, trees: bool = False) -> Budget:
         """What choosing a view of this many rows may spend, by what targets are.
@@ -68,6 +71,14 @@ LEAN_LABELS = Budget(
 )
 LEAN_NUMBERS = replace(LEAN_LABELS, rows=1_200, landmarks=128, metric_rows=1_200, metric_landmarks=128)
 
+DEFAULT = Effort(
+    Budget(final_landmarks=(350, 350), noise=0.65, lean=LEAN_LABELS),
+    *(600, 1_500, 1_600, 4, 8),
+    numbers=Budget(1_200, 128, 2_400, 192, final_landmarks=(400, 400), noise=0.15, lean=LEAN_NUMBERS),
+    few_labels=True,
+    tree_parts=5,
+)
+
 EFFORTS = {
     "fast": Effort(
         Budget(800, 100, 1_200, 128, rounds=2, rounds_again=1, final_landmarks=(250, 250), kernels=1),
@@ -76,18 +87,15 @@ EFFORTS = {
         quick=True,
         tree_parts=3,
     ),
-    "default": Effort(
-        Budget(final_landmarks=(350, 350), noise=0.65, lean=LEAN_LABELS),
-        *(600, 1_500, 1_600, 4, 8),
-        numbers=Budget(1_200, 128, 2_400, 192, final_landmarks=(400, 400), noise=0.15, lean=LEAN_NUMBERS),
-        few_labels=True,
-        tree_parts=5,
-    ),
-    "best": Effort(
-        Budget(3_000, 200, 8_000, 300, rounds=8, rounds_again=4, final_landmarks=(1_200, 1_200), thorough=True),
-        *(2_000, 2_000, 2_500, 8, 16),
-        numbers=Budget(3_000, 250, 8_000, 500, rounds=8, rounds_again=4, final_landmarks=(1_500, 1_500), thorough=True),
-        few_labels=True,
-        tree_parts=5,
+    "default": DEFAULT,
+    "best": replace(  # in the same view: one that is sought with more landmarks follows the noise
+        DEFAULT,
+        landmarks=2_000,
+        leaf_rows=2_000,
+        wide_leaf_rows=2_500,
+        partitions=8,
+        scored_leaves=16,
+        tree_parts=10,
+        tree_rate=0.07,
     ),
 }

@@ -13,7 +13,7 @@ from ulmus.engine import Rows
 from ulmus.features.sampling import row_keys
 from ulmus.models._effort import TREE_ROWS
 from ulmus.models._stages import Stages, beside
-from ulmus.solvers.boosted import LEARNED, BoostedTrees, answer_losses, grown_trees, without
+from ulmus.solvers.boosted import LEARNED, RATE, BoostedTrees, answer_losses, grown_trees, without
 
 Say = Callable[[str], None]
 
@@ -51,6 +51,7 @@ class Growing:
     seed: int
     n_jobs: int | None
     means: np.ndarray | None = None
+    rate: float = RATE
 
     @property
     def aside(self) -> bool:
@@ -65,7 +66,7 @@ class Growing:
         """The part of every row, and trees with their answers; kernels have left out rows at these places."""
         place = np.arange(len(self.rows)) if place is None else place
         part = parts_for_trees(self.rows, place, self.parts, self.by_log, self.seed)
-        return part, grown_trees(self.rows, part, self.by_log, self.seed, self.n_jobs, self.means)
+        return part, grown_trees(self.rows, part, self.by_log, self.seed, self.n_jobs, self.means, self.rate)
 
 
 def with_trees(stages: Stages, rows: Rows, grow: Callable[[np.ndarray], Any], say: Say) -> Stages:

@@ -147,8 +147,9 @@ class KernelPart:
             from ulmus.solvers.boosted import PartTrees, grown_trees, without
 
             scaled, seed = replace(rows, T=(rows.T - centre) / scale), int(fit.part_seed or 0)
-            part = parts_for_trees(scaled, np.arange(len(rows)), self.model._spent.tree_parts, by_log, seed)
-            found = grown_trees(scaled, part, by_log, seed, n_jobs, fit.view.preparation.mean_columns(fit.view.metric))
+            spent, means = self.model._spent, fit.view.preparation.mean_columns(fit.view.metric)
+            part = parts_for_trees(scaled, np.arange(len(rows)), spent.tree_parts, by_log, seed)
+            found = grown_trees(scaled, part, by_log, seed, n_jobs, means, spent.tree_rate)
             if found is None:  # one part holds every class
                 return lambda U, index: trees(U)
             unseen = PartTrees(found[0], without(part))

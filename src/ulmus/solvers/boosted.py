@@ -21,7 +21,7 @@ from ulmus.solvers.log_loss import targets
 from ulmus.solvers.tree_bins import Bins
 from ulmus.solvers.tree_steps import Drawn, Grown, Losses, answered, boosted
 
-#: Levels of a tree, penalty λ of its leaves, and step of the boosting η.
+#: Levels of a tree, penalty λ of its leaves, and step of the boosting η, unless another one is asked for.
 DEPTH, PENALTY, RATE = 5, 0.3, 0.15
 #: Columns that a tree may ask for.
 COLUMNS = 32
@@ -30,6 +30,7 @@ DRAWS, LEARNED = 6_000, 50_000
 #: Trees before the first look at rows left out, trees that are added before the next, and trees in all, at most.
 FIRST, CHUNK, MOST = 20, 10, 1_000
 #: Trees after which a look must lower the loss by this share: what rules leave falls for long, and else little is left.
+#: Of smaller steps there may be as many more.
 MANY, WORTH = 300, 0.001
 #: Trees by which those that ask means of targets are compared with those that do not, which go on where they lose less
 #: than this many times as much.
@@ -144,6 +145,7 @@ class Boosting:
     rng: np.random.RandomState
     bins: Bins
     columns: np.ndarray
+    rate: float = RATE
     chunks: list[Grown] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -165,7 +167,7 @@ class Boosting:
         if more < 1:
             return
         losses = Losses(self.target, self.weight, self.by_log)
-        self.chunks.append(boosted(self.bins.table, self._drawn(more), losses, self.fitted, RATE, PENALTY, DEPTH))
+        self.chunks.append(boosted(self.bins.table, self._drawn(more), losses, self.fitted, self.rate, PENALTY, DEPTH))
 
     def first(self, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Features, thresholds and values of so many trees."""
@@ -184,7 +186,13 @@ class Boosting:
 
 
 def grown_trees(
-    rows: Rows, part: np.ndarray, by_log: bool, seed: int, n_jobs: int | None, means: np.ndarray | None = None
+    rows: Rows,
+    part: np.ndarray,
+    by_log: bool,
+    seed: int,
+    n_jobs: int | None,
+    means: np.ndarray | None = None,
+    rate: float = RATE,
 ) -> tuple[BoostedTrees, np.ndarray] | None:
     """The mean of models without each part, and answers of rows by the one that did not see them (else not a number).
 
@@ -212,7 +220,7 @@ def grown_trees(
 
     def growth(columns: np.ndarray) -> "_Growth":
         own = zip(known, (np.random.RandomState((seed, k)) for k in range(len(parts))), bins, strict=True)
-        return _Growth([Boosting(rows, those, by_log, rng, of, columns) for those, rng, of in own], part, n_jobs)
+        return _Growth([Boosting(rows, those, by_log, rng, of, columns, rate) for those, rng, of in own], part, n_jobs)
 
     found = growth(every)
     if 0 < len(some) < len(every):
@@ -245,14 +253,14 @@ class _Growth:
     def to(self, count: int) -> float:
         """Grow up to so many trees, or for as long as the loss falls; the loss at the end."""
         rows, by_log, left = self.models[0].rows, self.models[0].by_log, self.part >= 0
-        own, place = without(self.part)[left], np.flatnonzero(left)
+        own, place, many = without(self.part)[left], np.flatnonzero(left), MANY * RATE / self.models[0].rate
         while self.count < count and self.since < PATIENCE:
             self.count += CHUNK if self.count else FIRST
             engine.on_threads(partial(Boosting.grow, count=self.count), self.models, self.n_jobs)
             Q = np.stack([each.fitted for each in self.models], axis=1)[:, own, place].T
             losses = answer_losses(rows.T[left], Q, by_log)
             self.loss, self.since = float(np.average(losses, weights=rows.weights[left])), self.since + 1
-            if self.loss < (1.0 - (WORTH if self.count > MANY else 0.0)) * self.least:
+            if self.loss < (1.0 - (WORTH if self.count > many else 0.0)) * self.least:
                 self.since = 0
             if self.loss < self.least:
                 self.least, self.size, self.answers = self.loss, self.count, Q

@@ -174,9 +174,17 @@ class DenseMetric:
         Q, L = _contrasts(P.shape[1]), Phi.shape[1]
         A, k = Q.T @ second_derivative(P) @ Q, Q.shape[1]
         H = np.zeros((k, L, k, L))  # of which the lower triangle is read
+
+        def along(curvature: np.ndarray) -> np.ndarray:
+            """The Hessian along one direction of the scores; a product of a matrix with itself costs half."""
+            own = Phi * np.sqrt(weight * np.maximum(curvature, 0.0))[:, None]
+            return own.T @ own
+
         for a in range(k):
-            for b in range(a + 1):
-                H[a, :, b, :] = (Phi * (weight * A[:, a, b])[:, None]).T @ Phi
+            H[a, :, a, :] = along(A[:, a, a])
+            for b in range(a):  # 2 uᵀAv = (u + v)ᵀA(u + v) − uᵀAu − vᵀAv
+                both = along(A[:, a, a] + 2.0 * A[:, a, b] + A[:, b, b])
+                H[a, :, b, :] = 0.5 * (both - H[a, :, a, :] - H[b, :, b, :])
         flat = H.reshape(k * L, k * L)
         flat[np.diag_indices_from(flat)] += np.tile(penalty, k)
         return cls(factored(flat), Q, penalty)

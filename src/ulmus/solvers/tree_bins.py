@@ -77,10 +77,11 @@ def _between(values: np.ndarray, place: np.ndarray, thresholds: np.ndarray) -> n
 
 
 def _table(cells: list[np.ndarray], thresholds: list[np.ndarray], ordered: np.ndarray) -> Table:
-    place = np.empty((len(cells[0]) if cells else 0, len(cells)), np.uint8)
+    turned = np.empty((len(cells), len(cells[0]) if cells else 0), np.uint8)
     for k, own in enumerate(cells):
-        place[:, k] = own
-    return Table(place, np.array([len(each) for each in thresholds], np.int64), ordered.astype(np.int64))
+        turned[k] = own
+    sizes = np.array([len(each) for each in thresholds], np.int64)
+    return Table(np.ascontiguousarray(turned.T), turned, sizes, ordered.astype(np.int64))
 
 
 def _exclusive(flags: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:

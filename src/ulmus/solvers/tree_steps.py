@@ -22,9 +22,13 @@ BITS = 25
 
 
 class Table(NamedTuple):
-    """Rows in cells of columns, how many cells each has, and whether (1 or 0) they are in order."""
+    """Rows in cells of columns, how many cells each has, and whether (1 or 0) they are in order.
+
+    ``turned`` is ``place`` column by column: a tree asks few columns of every row.
+    """
 
     place: np.ndarray
+    turned: np.ndarray
     sizes: np.ndarray
     ordered: np.ndarray
 
@@ -166,7 +170,7 @@ def _reached(table: Table, column: np.ndarray, cut: np.ndarray) -> np.ndarray:
     """The leaf of every row, from the answers to all questions: the first is its first digit."""
     leaf = np.zeros(len(table.place), np.intp)
     for asked, at in zip(column, cut, strict=True):
-        leaf = 2 * leaf + _above(table.place[:, asked], at, table.ordered[asked])
+        leaf = 2 * leaf + _above(table.turned[asked], at, table.ordered[asked])
     return leaf
 
 

@@ -7,7 +7,7 @@ from ulmus.features.preparation import PREPARATIONS
 #: What a search begins with, at least, where few rows and landmarks have seen nothing, and with which width: where all
 #: losses are those of a constant, there is no slope to climb.
 MANY_ROWS, MANY_LANDMARKS, NARROW = 4_000, 600, 4.0
-#: How many times the lowest loss of few rows a smoother view may have to be tried further; and where time matters less.
+#: How many times the lowest loss of few rows a smoother view may have to be tried further; and where leaves will tell.
 REACH, WIDE_REACH = 1.05, 1.2
 #: Rows for a landmark of the first trials, of the metric's and of the last, at least, where labels are few; and
 #: landmarks that are never too many (for the last, twice as many).
@@ -21,9 +21,9 @@ class Budget:
 
     ``final_landmarks``: landmarks with which views are compared, on rows that the metrics know and on fresh ones.
     Widths are tried from ``first_width`` on, in units of the heuristic one. A smoother view is tried further where few
-    rows lose less than :attr:`reach` times the least with it: more with ``leaves``, and where the search is
-    ``thorough``. Where the first trials miss more than the share ``noise`` of what a constant misses, little is left to
-    be found, and the search goes on with the ``lean`` budget.
+    rows lose less than :attr:`reach` times the least with it: more with ``leaves``. Where the first trials miss more
+    than the share ``noise`` of what a constant misses, little is left to be found, and the search goes on with the
+    ``lean`` budget.
     """
 
     rows: int = 2_000
@@ -40,14 +40,13 @@ class Budget:
     leaves: bool = False
     preparations: tuple[str, ...] = PREPARATIONS
     first_width: float = 1.0
-    thorough: bool = False
     noise: float = 1.0
     lean: "Budget | None" = None
 
     @property
     def reach(self) -> float:
         """How many times the lowest loss of few rows a smoother view may have to be tried further."""
-        return WIDE_REACH if self.leaves or self.thorough else REACH
+        return WIDE_REACH if self.leaves else REACH
 
     def of_labels(self, n_rows: int) -> "Budget":
         """The same for labels of this many rows: metrics of many landmarks follow the noise of few labels."""
