@@ -1,12 +1,13 @@
 """The choice of a view: kernels are compared with landmarks enough for the rougher one."""
 
+from itertools import product
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from data import cases
-from ulmus import AdaptiveRegressor
+from ulmus import AdaptiveClassifier, AdaptiveRegressor
 from ulmus.codings import Plain
 from ulmus.engine import Rows
 from ulmus.tuning import views
@@ -244,3 +245,13 @@ def test_views_that_half_of_their_landmarks_show_as_well_are_compared_with_no_mo
     assert counts == asked
     if asked == [10, 20]:  # without fresh rows all is known
         assert found._best_of(found.rows[:40], None, ["rough", "smooth"], climbs, 20) == 0
+
+
+def test_where_the_first_trials_find_nothing_it_need_not_be_noise():
+    """The parity of five of ten bits: no kernel tells anything of it before a metric has left out the other five."""
+    bits = np.array(list(product([0.0, 1.0], repeat=10)))
+    X = bits[np.random.RandomState(101).permutation(len(bits))]
+    parity = X[:, :5].sum(axis=1) % 2
+    model = AdaptiveClassifier(trees=False, random_state=1).fit(X[:768], parity[:768])
+    assert model.score(X[768:], parity[768:]) == 1.0
+    assert model.feature_importances_[:5].sum() > 0.99

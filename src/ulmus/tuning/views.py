@@ -202,7 +202,8 @@ class ViewSearch:
         smooth = self.search.climb(posed[kind], KERNELS[1], rough.factor, self.budget.landmarks, self.n_jobs)
         flat = self._flat(posed[kind])
         self.trials += [trial for found in (*climbs.values(), smooth) for trial in found.trials] + [flat]
-        if self.budget.lean is not None and self._missed() > self.budget.noise:
+        # where nothing is found it need not be noise: of what several columns only tell together, a metric sees more
+        if self.budget.lean is not None and self.budget.noise < self._missed() <= 1 - NOTHING:
             self.noisy, self.budget = True, self.budget.lean
         metric, self.C = np.ones(posed[kind].X.shape[1]), rough.best.best_C
         best = (rough.best, smooth.best)
