@@ -345,12 +345,12 @@ def test_labels_of_few_rows_get_fewer_landmarks_and_numbers_do_not():
 def test_numbers_that_trees_answer_too_are_seen_without_cuts_and_additive_views():
     effort = EFFORTS["default"]
     with_trees = replace(effort.numbers, cuts=False, additive=False)
-    assert effort.search(200, numbers=True, trees=True) == effort.search(20_000, numbers=True, trees=True) == with_trees
-    assert effort.search(199, numbers=True, trees=True) == effort.numbers  # too few for trees
-    labels = effort.search(200, numbers=False)
+    assert effort.search(50, numbers=True, trees=True) == effort.search(20_000, numbers=True, trees=True) == with_trees
+    assert effort.search(49, numbers=True, trees=True) == effort.numbers  # too few for trees
+    labels = effort.search(50, numbers=False)
     assert labels.additive
-    assert effort.search(200, numbers=False, trees=True) == replace(labels, additive=False)
-    assert effort.search(199, numbers=False, trees=True) == effort.search(199, numbers=False)
+    assert effort.search(50, numbers=False, trees=True) == replace(labels, additive=False)
+    assert effort.search(49, numbers=False, trees=True) == effort.search(49, numbers=False)
 
 
 @pytest.mark.parametrize("labels", [False, True])

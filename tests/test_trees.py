@@ -818,6 +818,18 @@ def test_monotone_models_have_no_trees_nor_those_that_are_to_have_none():
     assert model.trees_ is None
 
 
+@pytest.mark.parametrize("labels", [False, True])
+def test_fifty_rows_are_enough_for_trees(labels):
+    rng = np.random.RandomState(1)
+    X = rng.normal(size=(50, 3))
+    y = (X[:, 0] > 0) + (X[:, 1] > 0.5) + 0.3 * rng.normal(size=50)
+    kind, target = (ulmus.AdaptiveClassifier, y > 0.8) if labels else (ulmus.AdaptiveRegressor, y)
+    with_trees, without = (kind(effort="fast", random_state=0).fit(X[:n], target[:n]) for n in (50, 49))
+    assert without.trees_ is None
+    assert with_trees.tree_losses_[0] < with_trees.tree_losses_[1]
+    assert 0.3 < with_trees.tree_weight_ < 0.6
+
+
 def test_quantiles_and_intervals_stand_on_rows_that_both_left_out():
     X, y = steps(1200)
     model = ulmus.AdaptiveRegressor(effort="fast", random_state=0).fit(X[:700], y[:700])

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from scipy.spatial.distance import pdist
 
 from data import cases
 from ulmus import AdaptiveClassifier, AdaptiveRegressor
@@ -255,3 +256,42 @@ def test_where_the_first_trials_find_nothing_it_need_not_be_noise():
     model = AdaptiveClassifier(trees=False, random_state=1).fit(X[:768], parity[:768])
     assert model.score(X[768:], parity[768:]) == 1.0
     assert model.feature_importances_[:5].sum() > 0.99
+
+
+def sharpest(X, y, wary):
+    """A metric of these rows, and its trials, the first of which is of none."""
+    search, rows = MetricSearch(Plain(np.full(1, y.std())), 0, True, wary=wary), Rows(X, y[:, None])
+    metric, climb = search.sharpest(rows, "laplacian_l1", 1.0, 60, 2, 1)
+    return metric, [trial.best_loss for trial in climb.trials]
+
+
+def test_of_two_metrics_that_are_halfway_the_kernel_is_the_product():
+    rng = np.random.RandomState(0)
+    X, A = rng.normal(size=(40, 3)) * [1.0, 2.0, 0.5], np.array([1.0, 0.1, 0.3])
+    search, rows = MetricSearch(Plain(np.ones(1)), 0, True, wary=True), Rows(X, X[:, :1])
+    halfway = search._halfway("laplacian_l1", rows, A)
+    learned, plain, both = (pdist(X * metric, "cityblock") for metric in (A, np.ones(3), halfway))
+    product = -np.log(np.exp(-learned / np.median(learned)) * np.exp(-plain / np.median(plain)))
+    np.testing.assert_allclose(both / both.mean(), product / product.mean(), rtol=1e-3)  # medians are interpolated
+
+
+def test_few_rows_believe_half_of_their_metric_unless_it_is_much_better():
+    rng = np.random.RandomState(1)
+    X = rng.normal(size=(300, 5))
+    clear = np.sin(2 * X[:, 0])
+    (metric, losses), (wary, again) = (sharpest(X, clear, wary) for wary in (False, True))
+    assert min(losses) < 0.4 * losses[0]
+    np.testing.assert_array_equal(wary, metric)
+    assert again == losses
+    noisy = clear + 0.5 * X[:, 1] + 0.8 * rng.normal(size=300)
+    (metric, losses), (wary, again) = (sharpest(X, noisy, wary) for wary in (False, True))
+    assert 0.4 * losses[0] < min(losses) < losses[0] == again[0]
+    assert (wary >= metric).all()
+    assert metric.min() < 0.3 < wary.min()
+    assert wary.argmax() == metric.argmax() == 0
+
+
+@pytest.mark.parametrize(("n", "wary"), [(999, True), (1_000, False)])
+def test_metrics_of_a_thousand_rows_are_believed(n, wary):
+    X, T = rough(n)
+    assert search(X, T, rows=200, metric_rows=200).search.wary is wary

@@ -9,7 +9,7 @@ from ulmus.tuning.view_budget import Budget
 #: costs so much that the search for its view may be that of labels.
 FEW_ROWS = 20_000
 #: From this many rows on, trees may join.
-TREE_ROWS = 200
+TREE_ROWS = 50
 #: From this many rows on, leaves have a say in the metric.
 MANY_ROWS = 200_000
 #: The share of the landmarks that a model gets where noise hides the rest.

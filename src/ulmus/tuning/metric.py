@@ -51,6 +51,8 @@ GRADIENT_ROWS, FEWEST_GRADIENTS, GRADIENTS = 1_500, 300, 12_000
 PATIENCE = 1.005
 #: The first round must lower it by this share, and every other by :data:`PROGRESS`, for another to follow.
 STALLED = 0.005
+#: A metric of few rows is averaged with none, in this share, unless it lowers the loss to less than the second share.
+LEARNED, CLEARLY = 0.5, 0.4
 #: Share of the mean squared slope that the directions of a low-rank metric hold together.
 KEPT_SLOPE = 0.99
 
@@ -106,6 +108,7 @@ class MetricSearch:
     shape: dict[str, Any] = field(default_factory=dict)
     preparation: str = ""
     metric: str = "plain"
+    wary: bool = False
 
     def through(self, A: np.ndarray) -> "MetricSearch":
         """The same search of rows that are given as a metric shows them."""
@@ -283,7 +286,11 @@ class MetricSearch:
         tried = self.rounds(rows, kernel, factor, landmarks, rounds, n_jobs, last, begin, near)
         best, trial = tried[lowest(np.array([trial.best_loss for _, trial in tried]))]  # the plainest of equals
         A, trials = self._trimmed(best, rows), [trial for _, trial in tried]
-        if not np.array_equal(A, best):
+        if self.wary and trial is not tried[0][1] and trial.best_loss > CLEARLY * tried[0][1].best_loss:
+            A = self._halfway(kernel, rows, best)
+            trial = self._through(A, rows, kernel, factor, landmarks, n_jobs, trial)[0].trial
+            trials.append(trial)
+        elif not np.array_equal(A, best):
             fewer = self._through(A, rows, kernel, factor, landmarks, n_jobs, trial)[0].trial
             trials.append(fewer)
             harmless = fewer.best_loss < PATIENCE * trial.best_loss
@@ -299,6 +306,12 @@ class MetricSearch:
         seen = replace(rows, X=through(rows.X, A))
         gamma, grid = factor * self.unit(kernel, seen), np.log2(near.best_C) + NEAR
         return self.through(A).score(seen, kernel, gamma, landmarks, grid, n_jobs), seen
+
+    def _halfway(self, kernel: str, rows: Rows, A: np.ndarray) -> np.ndarray:
+        """The mean of a diagonal metric and none, each by its median distance: of two L1 kernels the product."""
+        units = (self.unit(kernel, replace(rows, X=through(rows.X, A))), self.unit(kernel, rows))
+        mean = LEARNED * units[0] * A + (1 - LEARNED) * units[1]
+        return np.asarray(mean / mean.max())
 
     def _trimmed(self, A: np.ndarray, rows: Rows) -> np.ndarray:
         """The metric without what hardly matters in it."""
