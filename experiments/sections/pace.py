@@ -6,12 +6,11 @@
 
 Development tables of the arena, split once more inside their training rows, or tables of R's packages
 (:mod:`experiments.r_tables`) or of KEEL (:mod:`experiments.keel_tables`), by name or all of a kind; one thread. Prints,
-per table, processor seconds to fit and
-microseconds to predict a row of the default and the fast models and of both boosters, and the loss (RMSE, or log loss,
-and 1 − AUC of two classes) of ours. A regression table is one of two classes as ``"flights>"``: above the median or
-not; as ``"flights>0.99"`` one of them is rare. Several of ours (``--ours``) are compared with the first of them.
-Measurements are kept in the folder under ``--name`` and taken from there when they exist, so that a run resumes, and
-two versions are compared by giving the name of the other.
+per table, processor seconds to fit and microseconds to predict a row of the default and the fast models and of both
+boosters, and the loss (RMSE, or log loss, and 1 − AUC of two classes) of ours. A regression table is one of two classes
+as ``"flights>"``: above the median or not; as ``"flights>0.99"`` one of them is rare. Several of ours (``--ours``) are
+compared with the first of them. Measurements are kept in the folder under ``--name`` and taken from there when they
+exist, so that a run resumes, and two versions are compared by giving the name of the other.
 """
 
 import argparse
