@@ -88,14 +88,17 @@ ADAPTIVE = [AdaptiveRegressor, AdaptiveClassifier, AdaptiveOrdinalClassifier]
 
 @pytest.mark.parametrize("model", cases(ADAPTIVE, AdaptiveClassifier))
 def test_groups_keep_adaptive_models_from_learning_groups_by_heart(model):
-    (X, y, g), (Q, t, _) = siblings(40, 1), siblings(40, 2)
-    if model is not AdaptiveRegressor:
-        cuts = np.quantile(y, [0.5] if model is AdaptiveClassifier else [0.33, 0.67])
-        y, t = np.digitize(y, cuts), np.digitize(t, cuts)
-    by_rows = model(effort="fast", random_state=0).fit(X, y)
-    by_groups = model(effort="fast", random_state=0).fit(X, y, groups=g)
-    assert by_groups.score(Q, t) > by_rows.score(Q, t)
-    assert by_groups.feature_importances_[0] > by_rows.feature_importances_[0]
+    gains = []
+    for seed in range(1, 4):  # forty groups are few: one draw may favour either
+        (X, y, g), (Q, t, _) = siblings(40, seed), siblings(40, seed + 50)
+        if model is not AdaptiveRegressor:
+            cuts = np.quantile(y, [0.5] if model is AdaptiveClassifier else [0.33, 0.67])
+            y, t = np.digitize(y, cuts), np.digitize(t, cuts)
+        by_rows = model(effort="fast", random_state=0).fit(X, y)
+        by_groups = model(effort="fast", random_state=0).fit(X, y, groups=g)
+        gains.append(by_groups.score(Q, t) - by_rows.score(Q, t))
+        assert by_groups.feature_importances_[0] > by_rows.feature_importances_[0]
+    assert np.mean(gains) > 0.01
 
 
 def test_a_local_stage_that_knows_the_siblings_is_not_kept():

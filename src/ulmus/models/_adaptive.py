@@ -16,7 +16,7 @@ from ulmus.engine import Rows
 from ulmus.features.metric import average_outer_product, gradients, through
 from ulmus.features.preparation import Preparation
 from ulmus.features.sampling import distinct_sample, gathered
-from ulmus.models._effort import EFFORTS, Effort
+from ulmus.models._effort import EFFORTS, WARY_ROWS, Effort
 from ulmus.models._left_out import MOST_ROWS, LeftOutLater, VariancesLater, given_back
 from ulmus.models._squared_stage import SquaredStages
 from ulmus.models._stages import Stages, Work
@@ -296,6 +296,7 @@ class AdaptiveModel(Model):
             ),
             n_jobs=self.n_jobs,
             leaves_elsewhere=backend.metric_cut,
+            wary=count < WARY_ROWS,
         )
         view = search.choose()
         kind = view.preparation.columns.kind

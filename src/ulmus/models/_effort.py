@@ -10,6 +10,8 @@ from ulmus.tuning.view_budget import Budget
 FEW_ROWS = 20_000
 #: From this many rows on, trees may join.
 TREE_ROWS = 50
+#: Metrics of fewer rows are taken halfway: they follow the noise.
+WARY_ROWS = 1_000
 #: From this many rows on, leaves have a say in the metric.
 MANY_ROWS = 200_000
 #: The share of the landmarks that a model gets where noise hides the rest.

@@ -66,8 +66,6 @@ CUTS_CHANCE, CUTS_ROUNDS, CUTS_TAUGHT = 2.0, 2, 200_000
 #: Views that are better than a constant by less than this share have found nothing, and there is something to be found
 #: where nearest neighbours tell so much of the targets' variance.
 NOTHING, TOLD = 0.05, 0.2
-#: Metrics of fewer rows are taken halfway.
-WARY_ROWS = 1_000
 #: Landmarks are too many when half of them lose less than this share more, or leaves less than this share of theirs.
 WORTH, TOLD_BY_LEAVES = 0.005, 0.5
 #: Steps of log2 C from that of few landmarks; more landmarks want a smaller one.
@@ -131,11 +129,11 @@ class ViewSearch:
         n_jobs: int | None = -1,
         by_log: bool = False,
         leaves_elsewhere: Callable[..., CutRows] | None = None,
+        wary: bool = False,
     ) -> None:
         self.categorical, self.rng, self.n_jobs, self.budget, self.given = categorical, rng, n_jobs, budget, budget
         self.by_log, self.leaves_elsewhere, self.rows, self.drawn = by_log, leaves_elsewhere, rows, fewer(rows, rng)
         self.whole = Preparation.of("standard", rows.X, rows.T, rows.weight, categorical)
-        wary = len(rows) < WARY_ROWS
         self.search = MetricSearch(coding, int(rng.randint(2**31 - 1)), fit_intercept, criterion, wary=wary)
         self.saturated, self.noisy, self.C, self.trials = False, False, 1.0, list[Trial]()
         self._good_C: dict[tuple[str, float], float] = {}  # of views on few rows, by kernel and width
