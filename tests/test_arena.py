@@ -372,15 +372,16 @@ def test_further_columns_stand_on_training_rows():
     rng = np.random.RandomState(0)
     a, b, c = (rng.choice(list(levels), 400) for levels in ("xy", "uv", "klmnop"))
     X = pd.DataFrame({"a": a, "b": b, "c": c, "number": rng.normal(size=400)})
+    X.loc[7, "c"] = None
     y = ((a == "x") ^ (b == "u")).astype(float) + 0.1 * rng.normal(size=400)
     new = X.iloc[300:].copy()
     new.iloc[0, 2] = "never seen"
     task = Task("parity", "regression", X.iloc[:300], y[:300], new, y[300:])
-    crossed, counted = with_crosses(task), with_counts(task)
+    crossed, counted, levels = with_crosses(task), with_counts(task), X["c"].iloc[:300].fillna("hole")
     assert list(crossed.X.columns)[4] == "a×b"  # which alone tells
     assert set(crossed.X["a×b"]) == {"x|u", "x|v", "y|u", "y|v"}
     assert list(counted.X.columns)[4:] == ["c, rows"]
     assert counted.X_test["c, rows"].iloc[0] == 0.0  # of the training rows
-    np.testing.assert_allclose(np.expm1(counted.X["c, rows"]), X["c"].iloc[:300].map(X["c"].iloc[:300].value_counts()))
+    np.testing.assert_allclose(np.expm1(counted.X["c, rows"]), levels.map(levels.value_counts()))
     assert with_crosses(Task("numbers", "regression", X[["number"]], y, X[["number"]], y)) is None
     assert with_counts(Task("few", "regression", X[["a"]], y, X[["a"]], y)) is None

@@ -43,6 +43,11 @@ def categories(X: pd.DataFrame) -> list[str]:
     return [name for name in X if not pd.api.types.is_numeric_dtype(X[name])]
 
 
+def named(x: Any) -> Any:
+    """Levels as words, of a column or of several; a hole is a level."""
+    return x.astype(object).where(x.notna(), "").astype(str)
+
+
 def told(levels: np.ndarray, y: np.ndarray) -> float:
     """The share of the variance of every second target that means of levels over the others tell."""
     teaching = np.arange(len(y)) % 2 == 0
@@ -55,7 +60,7 @@ def told(levels: np.ndarray, y: np.ndarray) -> float:
 def with_crosses(task: Any) -> Task | None:
     """The task with crosses of categories; None where none tells more than its parts."""
     y = task.y if task.regression else task.y == np.bincount(task.y).argmax()
-    both = [X[categories(task.X)].astype(str) for X in (task.X, task.X_test)]
+    both = [named(X[categories(task.X)]) for X in (task.X, task.X_test)]
     gains = {}
     for a, b in combinations(both[0].columns, 2):
         pair = (both[0][a] + "|" + both[0][b]).to_numpy()
@@ -75,13 +80,10 @@ def with_counts(task: Any) -> Task | None:
     some = [name for name in categories(X) if X[name].nunique() >= COUNTED]
     if not some:
         return None
-    counts = {name: X[name].astype(str).value_counts() for name in some}
+    counts = {name: named(X[name]).value_counts() for name in some}
     added = (
         pd.DataFrame(
-            {
-                f"{name}, rows": np.log1p(rows[name].astype(str).map(counts[name]).fillna(0.0).astype(float))
-                for name in some
-            }
+            {f"{name}, rows": np.log1p(named(rows[name]).map(counts[name]).fillna(0.0).astype(float)) for name in some}
         )
         for rows in (X, Z)
     )
