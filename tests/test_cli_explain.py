@@ -42,6 +42,23 @@ def test_classes_are_explained_by_the_score_of_the_one_predicted(folder):
     assert {"base value", "prediction"} <= set(found.columns)
 
 
+def test_reasons_of_two_classes_speak_for_the_one_that_is_predicted(tmp_path):
+    rng = np.random.RandomState(0)
+    table = pd.DataFrame({"age": rng.randint(20, 70, 90), "size": rng.normal(size=90)})
+    table.assign(kind=np.where(table["age"] > 45, "hi", "lo")).to_csv(tmp_path / "p.csv", index=False)
+    model, out = tmp_path / "k.ulmus", tmp_path / "r.csv"
+    fit = ["fit", str(tmp_path / "p.csv"), "--target", "kind", "--effort", "fast", "--no-baselines", "-o", str(model)]
+    assert main(fit) == OK
+    assert main(["explain", str(model), str(tmp_path / "p.csv"), "-o", str(out)]) == OK
+    found = pd.read_csv(out)
+    assert set(found["prediction"]) == {"hi", "lo"}
+    score = found["base value"] + found[["reason age", "reason size"]].sum(axis=1)
+    assert (score > 0).all()  # of the class that is predicted
+    young = table["age"] < 40
+    assert (found["reason age"][young] > 0).all()
+    assert (found["prediction"][young] == "lo").all()
+
+
 def test_reasons_of_ordered_classes_are_given_for_those_predicted(folder):
     assert main(["explain", str(folder / "order.ulmus"), str(folder / "new.csv"), "-o", str(folder / "x.csv")]) == OK
     found = pd.read_csv(folder / "x.csv")

@@ -1,5 +1,7 @@
 """Effects of inputs: equal to what scikit-learn computes by brute force, and to their definitions."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -216,3 +218,15 @@ def test_adaptive_importances_are_those_of_the_columns_of_the_table():
 def test_what_cannot_be_is_refused(call, message):
     with pytest.raises(ValueError, match=message):
         call(KELMRegressor(**GIVEN).fit(X, Y))
+
+
+def test_a_first_row_with_a_hole_is_no_drift_on_a_grid():
+    X = pd.DataFrame(np.random.RandomState(0).normal(size=(80, 2)), columns=["a", "b"])
+    y = X["a"] + X["b"] ** 2
+    X.loc[::7, "b"] = np.nan
+    model = AdaptiveRegressor(effort="fast", random_state=0).fit(X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = model.partial_dependence(X, "a", grid=np.linspace(-1, 1, 40))
+    expected = [model.predict(X.assign(a=value)).mean() for value in found.grid[0]]
+    np.testing.assert_allclose(found.average, expected, rtol=1e-9)

@@ -247,3 +247,24 @@ def test_robust_models_are_distinguished_from_plain_ones():
     model = RobustNKELMRegressor(20, **GIVEN, random_state=0).fit(X, outlying)
     with pytest.raises(ValueError, match=r"not those that the model was fitted to|in closed form"):
         model.influences(NEW, X, outlying)
+
+
+@pytest.mark.parametrize(
+    "kind", cases([NKELMRegressor, KELMRegressor, AdaptiveRegressor, AdaptiveClassifier], AdaptiveRegressor)
+)
+def test_rows_of_weight_0_do_nothing_and_keep_their_places(kind):
+    rng = np.random.RandomState(0)
+    X = rng.normal(size=(60, 3))
+    y = X[:, 0] + 0.3 * rng.normal(size=60)
+    w = rng.choice([0.0, 1.0, 2.0], 60)
+    target = (y > 0).astype(int) if kind is AdaptiveClassifier else y
+    options = {"trees": False} if kind in (AdaptiveRegressor, AdaptiveClassifier) else {}
+    model = kind(random_state=0, **options).fit(X, target, sample_weight=w)
+    found, values = model.influences(X[:4], X, target, sample_weight=w), model.row_values(X, target, sample_weight=w)
+    assert found.shape == (4, 60)
+    assert values.shape == (60,)
+    some = w > 0
+    assert not found[:, ~some].any()
+    assert not values[~some].any()
+    np.testing.assert_array_equal(found[:, some], model.influences(X[:4], X[some], target[some], sample_weight=w[some]))
+    np.testing.assert_array_equal(values[some], model.row_values(X[some], target[some], sample_weight=w[some]))

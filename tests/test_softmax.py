@@ -179,6 +179,25 @@ def test_dual_and_primal_are_the_same_model(k, intercept):
     assert_allclose(centred(Phi @ (Phi.T @ dual.alpha)), centred(Phi @ primal.beta), atol=1e-5)
 
 
+@pytest.mark.parametrize("seed", [0, 5])
+def test_a_model_that_never_saw_a_class_is_a_place_to_begin_at(seed):
+    rng = np.random.RandomState(seed)
+    X = rng.normal(size=(50, 4))
+    y = (X[:, 0] > 0).astype(int)
+    y[:7] = [2, 3, 4, 4, 5, 5, 5]
+    K = np.exp(-0.3 * np.abs(X[:, None] - X).sum(axis=-1))
+    Phi, Y, seen = np.linalg.cholesky(K + 1e-8 * np.eye(50)), codes(y, 6), np.ones(50)
+    seen[[0, 2, 4]] = 0.0
+    before = fit_softmax(LogProblem.of(Phi, Y, 16.0, seen), tol=1e-9)
+    assert before.intercept.min() < -20  # scores so sure that nothing bends there
+    whole = LogProblem.of(Phi, Y, 16.0)
+    found = fit_softmax(whole, start=np.vstack([before.beta, before.intercept]), tol=1e-9)
+    assert found.converged
+    missing = softmax(Phi @ found.beta + found.intercept, axis=1) - 0.5 * (1 + Y)
+    assert_allclose(Phi.T @ missing + found.beta / 16.0, 0.0, atol=1e-5)  # nothing is left of the gradient
+    assert_allclose(missing.sum(axis=0), 0.0, atol=1e-5)
+
+
 def test_a_warm_start_at_the_solution_stays_there():
     X, y = classification(300, 3, 3)
     first = fit_softmax(LogProblem.of(X, codes(y, 3), 1.0), tol=1e-12)

@@ -208,7 +208,8 @@ def _share(own: np.ndarray, prior: np.ndarray, weight: np.ndarray, least: float)
 def _warn_of_nothing(loss: float) -> None:
     warnings.warn(
         "the held-out scores are no more informative than the class frequencies (log loss "
-        f"{loss:.3g}); predict_proba returns nearly those. More rows, other features or a smaller C may help",
+        f"{loss:.3g}); predict_proba returns nearly those. More rows or other features may help, or a smaller C, where "
+        "one is given",
         NumericalWarning,
         stacklevel=6,
     )

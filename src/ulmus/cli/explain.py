@@ -139,6 +139,9 @@ def _values(model: Any, X: Any, columns: dict[str, Any], parts: list[Explanation
     if values.ndim == 3:  # of the class that is predicted
         which = np.searchsorted(model[-1].classes_, predicted) if is_classifier(model[-1]) else np.zeros(len(X), int)
         values, base = values[np.arange(len(X)), :, which], base[np.arange(len(X)), which]
+    elif is_classifier(model[-1]):  # one score, which speaks for the second class and against the first
+        sign = np.where(predicted == model[-1].classes_[-1], 1.0, -1.0)
+        values, base = sign[:, None] * values, sign * base
     columns["base value"] = base
     return pa.table(columns | {f"reason {name}": values[:, j] for j, name in enumerate(X.columns)})
 

@@ -358,6 +358,13 @@ class AdaptiveModel(Model):
                 "has no closed form for that: answers are made monotone (monotonic_cst); use "
                 'method="normalised"'
             )
+        rows = fitted.certainty.rows
+        if rows is not None and rows.curves is None and rows.by_itself is None:
+            raise ValueError(
+                f'method="jackknife+" needs every row to be left out alone, and the rows of this {type(self).__name__} '
+                "were left out in parts, by whole fits (few rows for so many columns, or groups); use "
+                'method="normalised", which stands on these'
+            )
         return super()._leaning(fitted)
 
     def _deviation_factors(self, X: Any, fitted: Fitted | None = None) -> tuple[np.ndarray, np.ndarray]:

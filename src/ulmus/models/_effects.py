@@ -1,5 +1,6 @@
 """How the answers of a model move with its inputs: sees to what was given, and leaves the work to ``explain``."""
 
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
@@ -8,6 +9,7 @@ from sklearn.utils import Bunch, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from ulmus._sklearn import check_sample_weight
+from ulmus.exceptions import DriftWarning
 from ulmus.features.frames import IN_DAYS, columns_of, days_of, frame_of, kind_of
 from ulmus.models._games import game_of
 from ulmus.models._without_rows import without_rows
@@ -64,7 +66,7 @@ def partial_dependence(
         _grid(X, j, resolution, percentiles) if given is None else np.asarray(given[k]) for k, j in enumerate(places)
     ]
     mesh = [m.ravel() for m in np.meshgrid(*values, indexing="ij")]
-    V, columns = game.see(_with_values(X, places, mesh)), np.flatnonzero(np.isin(game.owner, places))
+    V, columns = _seen_with(game, X, places, mesh), np.flatnonzero(np.isin(game.owner, places))
     shape = tuple(len(v) for v in values)
     U = game.see(X)
     if individual:
@@ -111,7 +113,7 @@ def accumulated_effects(self: Any, X: Any, feature: Any, *, bins: int = 20, samp
     edges = quantile_edges(numbers, bins)
     place = bin_of(numbers[there], edges)
     columns = np.flatnonzero(game.owner == j)
-    V = game.see(_with_values(X, [j], [edges]))
+    V = _seen_with(game, X, [j], [edges])
     change = changes(game, game.see(X)[there], columns, V[place], V[place + 1])
     found = accumulated(change, place, _mean_weight(sample_weight, X)[there], len(edges) - 1)
     return Effect("accumulated", (names[j],), (edges,), _without_last(found))
@@ -217,6 +219,13 @@ def _grid(X: Any, j: int, resolution: int, percentiles: tuple[float, float]) -> 
         return number_grid(numbers, resolution, percentiles)
     levels = [value for value in _column(X, j).to_list() if value is not None and value == value]  # noqa: PLR0124 (NaN)
     return np.array(sorted(set(levels), key=str), dtype=object)
+
+
+def _seen_with(game: Any, X: Any, places: list[int], values: list[np.ndarray]) -> Any:
+    """The first row with these values, as the model sees it: what is missing in it is no drift of the column."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DriftWarning)
+        return game.see(_with_values(X, places, values))
 
 
 def _with_values(X: Any, places: list[int], values: list[np.ndarray]) -> Any:

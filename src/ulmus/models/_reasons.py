@@ -167,10 +167,10 @@ def influences(self: Any, X: Any, X_train: Any = None, y_train: Any = None, samp
     Returns
     -------
     ndarray of shape (n_samples, n_train) or (n_samples, n_train, n_outputs)
-        Positive where the row raises the answer.
+        Positive where the row raises the answer; 0 of rows of weight 0.
     """
     known = TrainingRows.of(self, X_train, y_train, sample_weight)
-    out = known.effects(X)
+    out = _of_all(known.effects(X), sample_weight, 1)
     if known.trees:
         warnings.warn(
             f"rows leave the kernels of this model, and its boosted trees, {100 * known.trees:.0f} % of the scores, "
@@ -204,8 +204,23 @@ def row_values(self: Any, X_train: Any = None, y_train: Any = None, sample_weigh
     Returns
     -------
     ndarray of shape (n_train,)
+        0 of rows of weight 0.
     """
-    return TrainingRows.of(self, X_train, y_train, sample_weight).values
+    return _of_all(TrainingRows.of(self, X_train, y_train, sample_weight).values, sample_weight, 0)
+
+
+def _of_all(found: np.ndarray, sample_weight: Any, axis: int) -> np.ndarray:
+    """What rows do, of all that were given: those of weight 0 do nothing."""
+    if sample_weight is None:
+        return found
+    some = np.flatnonzero(np.asarray(sample_weight, dtype=np.float64).ravel() > 0)
+    if len(some) == np.size(sample_weight) or found.shape[axis] != len(some):
+        return found
+    shape = [*found.shape]
+    shape[axis] = int(np.size(sample_weight))
+    out = np.zeros(shape)
+    out[(slice(None),) * axis + (some,)] = found
+    return out
 
 
 def _score_names(classes: list[str] | None, outputs: int) -> list[str] | None:

@@ -337,6 +337,16 @@ def _tiles(
         yield slice(slab.start + piece.start, slab.start + piece.stop), Phi
 
 
+def _descended(objective: Any, problem: LogProblem, start: np.ndarray | None, tol: float, max_passes: int) -> Any:
+    """The minimum as it is found from ``start``, or from the frequencies."""
+    v = np.zeros((objective.size, objective.m)) if start is None else start
+    if start is None and problem.fit_intercept and problem.offset is None:
+        v[-1] = log_odds(np.average(targets(problem.rows.T), axis=0, weights=problem.weight))
+    if objective.is_large:
+        return minimise_by_sample(objective, v, tol=tol, max_passes=max_passes)
+    return minimise(objective, v, tol=tol, max_passes=max_passes, fresh=objective.M is None)
+
+
 def fit_softmax(
     problem: LogProblem,
     *,
@@ -352,14 +362,15 @@ def fit_softmax(
     """
     objective = problem.objective(gram)
     scale = np.ones(objective.L) if problem.scale is None else problem.scale
-    v = np.zeros((objective.size, objective.m)) if start is None else np.array(start)
-    v[: objective.L] *= scale[:, None]
-    if start is None and problem.fit_intercept and problem.offset is None:
-        v[-1] = log_odds(np.average(targets(problem.rows.T), axis=0, weights=problem.weight))
-    if objective.is_large:
-        found = minimise_by_sample(objective, v, tol=tol, max_passes=max_passes)
-    else:
-        found = minimise(objective, v, tol=tol, max_passes=max_passes, fresh=objective.M is None)
+    if start is not None:
+        start = np.array(start)
+        start[: objective.L] *= scale[:, None]
+    found = _descended(objective, problem, start, tol, max_passes)
+    if start is not None and not found.converged and (found.n_passes < max_passes or len(problem.rows) <= FEW_ROWS):
+        # where a class of few rows was away scores are so sure that nothing bends there: no step leads out of it
+        objective = problem.objective()
+        again = _descended(objective, problem, None, tol, max_passes)
+        found = again if again.converged or again.value < found.value else found
     warn_unfinished(found, problem.C)
     beta, b = found.v[: objective.L] / scale[:, None], np.zeros(objective.m)
     if problem.fit_intercept:
@@ -385,7 +396,7 @@ def warn_unfinished(found: Any, C: float) -> None:
     if not found.converged:
         warnings.warn(
             f"the log loss was still falling after {found.n_passes} passes (C = {C:.3g}): about {found.gap:.1e} of the "
-            "objective is left; a smaller C would be more stable",
+            "objective is left; a smaller C, where one is given, would be more stable",
             NumericalWarning,
             stacklevel=3,
         )
