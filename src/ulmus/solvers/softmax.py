@@ -362,9 +362,7 @@ def fit_softmax(
     """
     objective = problem.objective(gram)
     scale = np.ones(objective.L) if problem.scale is None else problem.scale
-    if start is not None:
-        start = np.array(start)
-        start[: objective.L] *= scale[:, None]
+    start = start if start is None else start * np.append(scale, np.ones(len(start) - objective.L))[:, None]
     found = _descended(objective, problem, start, tol, max_passes)
     if start is not None and not found.converged and (found.n_passes < max_passes or len(problem.rows) <= FEW_ROWS):
         # where a class of few rows was away scores are so sure that nothing bends there: no step leads out of it
