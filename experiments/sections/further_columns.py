@@ -16,6 +16,7 @@ Tables without such columns are left out of the first two.
 import argparse
 import os
 import warnings
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -92,8 +93,8 @@ def with_counts(task: Any) -> Task | None:
 
 def _beside(task: Any, X: pd.DataFrame, Z: pd.DataFrame) -> Task:
     """The task with further columns, of its training rows and of those to be tested on."""
-    both = pd.concat([task.X, X], axis=1), pd.concat([task.X_test, Z], axis=1)
-    return Task(task.name, "regression" if task.regression else "classification", both[0], task.y, both[1], task.y_test)
+    found: Task = replace(task, X=pd.concat([task.X, X], axis=1), X_test=pd.concat([task.X_test, Z], axis=1))
+    return found
 
 
 def mixed(task: Task, ours: np.ndarray, linear: np.ndarray) -> np.ndarray:

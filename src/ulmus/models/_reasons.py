@@ -214,8 +214,6 @@ def _of_all(found: np.ndarray, sample_weight: Any, axis: int) -> np.ndarray:
     if sample_weight is None:
         return found
     some = np.flatnonzero(np.asarray(sample_weight, dtype=np.float64).ravel() > 0)
-    if len(some) == np.size(sample_weight) or found.shape[axis] != len(some):
-        return found
     shape = [*found.shape]
     shape[axis] = int(np.size(sample_weight))
     out = np.zeros(shape)
