@@ -77,6 +77,7 @@ def test_confirmation_tables_run_only_when_they_are_asked_for():
         (["--suite", "arena", "--inner", "--confirm"], "give one of the two"),
         (["--suite", "core", "--curves"], "--curves goes with --suite arena"),
         (["--suite", "core", "--once"], "--once goes with --suite arena"),
+        (["--suite", "core", "--every-core"], "--every-core goes with --suite arena"),
         (["--suite", "core", "--contestant", "nobody"], "no contestant is called 'nobody'"),
     ],
 )
@@ -263,6 +264,24 @@ def test_a_run_of_one_split_on_one_thread_is_the_first_of_the_whole():
     assert few == [f"{name}/{who}/0" for name in once.sets for who in ("Adaptive", "linear")]
     assert set(few) < {cell.key for cell in every.cells(Settings())}
     assert "One split of each table, one thread." in once.how
+
+
+def test_a_run_of_one_split_takes_every_core_where_that_is_asked_for(monkeypatch):
+    monkeypatch.setattr(arena.os, "cpu_count", lambda: 2)
+    both = ARENA.protocol(once=True, every_core=True).of(["linear"], ["concrete"])
+    assert [cell.key for cell in both.cells(Settings())] == ["concrete/linear/0", "concrete/linear (every core)/0"]
+    assert "One split of each table, one thread, and every core." in both.how
+
+
+def test_seconds_on_every_core_are_medians_of_what_there_is():
+    one = np.array([[4.0, 1.0, np.nan], [9.0, 2.0, 1.0], [8.0, 2.0, 1.0]])
+    every = np.array([[2.0, 1.0, np.nan], [3.0, 1.0, 1.0], [8.0, 4.0, np.nan]])
+    table = leaderboard.every_core(["ours", "LightGBM, 500 trees", "third"], one, every)
+    assert table.rows == [
+        ["LightGBM, 500 trees", "3", "1", "1.00", "1.00"],
+        ["third", "1", "1", "1.00", "1.00"],
+        ["ours", "3", "3", "2.00", "2.00"],
+    ]
 
 
 def test_a_table_that_is_not_at_hand_is_said_to_be_missing(monkeypatch, tmp_path):

@@ -119,9 +119,15 @@ class Arena(Suite):
     every_core: bool = True
 
     def protocol(
-        self, *, inner: bool = False, confirm: bool = False, curves: bool = False, once: bool = False
+        self,
+        *,
+        inner: bool = False,
+        confirm: bool = False,
+        curves: bool = False,
+        once: bool = False,
+        every_core: bool = False,
     ) -> "Arena":
-        """The arena as it is to be run."""
+        """The arena as it is to be run: whole on every core as well, one split of each table if that is asked for."""
         if inner and confirm:
             raise ValueError("inner splits are for decisions, and confirmation tables for none: give one of the two")
         sets = tuple(name for name in self.sets if confirm or part_of(name) == DEVELOPMENT)
@@ -129,7 +135,7 @@ class Arena(Suite):
         if inner:
             name += "-inner"
         if once:
-            how += " One split of each table, one thread."
+            how += " One split of each table, one thread" + (", and every core." if every_core else ".")
         return replace(
             self,
             name=name,
@@ -138,7 +144,7 @@ class Arena(Suite):
             seeds=1 if once else self.seeds,
             inner=inner,
             curves=curves,
-            every_core=not once,
+            every_core=every_core or not once,
             load=partial(load_table, inner=inner),
         )
 
@@ -176,7 +182,9 @@ class Arena(Suite):
         out.insert(0, self._parts(settings))
         every = self.over_seeds(results, settings, "fit_seconds", suffix=EVERY_CORE)
         if not np.isnan(every[1]).all():
+            _, one = self.over_seeds(results, settings, "fit_seconds")
             out.append(self.table("Seconds to fit, every core", *every, "{:.3g}"))
+            out.append(leaderboard.every_core(self.everyone, one, every[1]))
         names, errors = self.over_seeds(results, settings, self.judged)
         _, seconds = self.over_seeds(results, settings, "fit_processor")
         kinds = self._kinds(results, names)

@@ -97,3 +97,15 @@ def against(
     note = f"The best of {', '.join(boosters)} on each table is picked by its test error, which favours them; ties are "
     note += "within 1 %."
     return Table("Ours beside the best booster", header, rows, [note])
+
+
+def every_core(who: Sequence[str], one: np.ndarray, every: np.ndarray) -> Table:
+    """Seconds on the clock with every core: medians over tables, and beside one thread and LightGBM's."""
+    beside = who.index("LightGBM, 500 trees") if "LightGBM, 500 trees" in who else None
+    rows = []
+    for j in np.argsort([median(every[:, j]) for j in range(len(who))]):
+        ratio = "-" if beside is None else f"{median(every[:, j] / every[:, beside]):.2f}"
+        gain = f"{median(one[:, j] / every[:, j]):.2f}"
+        rows.append([who[j], str(int(np.isfinite(every[:, j]).sum())), f"{median(every[:, j]):.3g}", gain, ratio])
+    header = ["contestant", "tables", "seconds", "one thread / every core", "seconds / LightGBM-500"]
+    return Table("Seconds to fit on every core, medians over tables", header, rows)

@@ -45,6 +45,7 @@ def bench(
     confirm: Flag = False,
     curves: Flag = False,
     once: Flag = False,
+    every_core: Flag = False,
 ) -> None:
     """Compare the models with common alternatives, on this machine.
 
@@ -72,8 +73,10 @@ def bench(
         Arena only: measure learning curves as well.
     once
         Arena only: one split per table, on one thread.
+    every_core
+        Arena only, with --once: on every core as well.
     """
     from ulmus.cli.experiments import bench as run
 
-    protocol = {"inner": inner, "confirm": confirm, "curves": curves, "once": once}
+    protocol = {"inner": inner, "confirm": confirm, "curves": curves, "once": once, "every_core": every_core}
     run(suite, contestant, dataset, protocol, quick=quick, data=data, out=out, jobs=jobs)

@@ -70,7 +70,7 @@ def bench(
         if isinstance(chosen, Arena):
             chosen = chosen.protocol(**protocol)
         elif any(protocol.values()):
-            flags = " and ".join(f"--{name}" for name, given in protocol.items() if given)
+            flags = " and ".join(f"--{name.replace('_', '-')}" for name, given in protocol.items() if given)
             raise UsageError(f"{flags} goes with --suite arena, got --suite {suite}")
         asked = chosen.of(contestants, sets)
     except ValueError as error:
