@@ -95,12 +95,13 @@ def chimeraboost(task: Task, seed: int) -> Any:
     return Prepared(holes_are_levels, made, cat_features=list(task.categorical) or None)
 
 
-def pytabkit(name: str) -> Make:
-    """A network of pytabkit with its tuned defaults, on the CPU."""
+def pytabkit(name: str, **classes: Any) -> Make:
+    """A network of pytabkit with its tuned defaults, on the CPU; classes as its guide says for AUC and log loss."""
 
     def make(task: Task, seed: int) -> Any:
         model = getattr(import_module("pytabkit"), f"{name}_{pick(task, 'Regressor', 'Classifier')}")
-        return Prepared(_Filled(), model(device="cpu", random_state=seed, n_threads=effective_n_jobs(-1)))
+        options = pick(task, {}, {"val_metric_name": "cross_entropy", **classes})
+        return Prepared(_Filled(), model(device="cpu", random_state=seed, n_threads=effective_n_jobs(-1), **options))
 
     return make
 
@@ -145,7 +146,7 @@ FRAMES: dict[str, Make] = {
     "CatBoost": catboost,
     "XGBoost": xgboost,
     "ChimeraBoost": chimeraboost,
-    "RealMLP-TD": limited(10_000, pytabkit("RealMLP_TD")),
+    "RealMLP-TD": limited(10_000, pytabkit("RealMLP_TD", use_ls=False)),
     "TabM-D": limited(2_000, pytabkit("TabM_D")),
     "SVC/SVR, tuned": limited(20_000, TunedSVM),
     "linear": linear,
