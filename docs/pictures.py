@@ -43,8 +43,16 @@ def picture(draw: Callable[[], Any]) -> Callable[[], Any]:
 
 
 #: Where labels stand that would cover each other.
-PLACES = {"LightGBM": ((-9, -3), "right"), "CatBoost": ((0, -16), "center")}
+PLACES = {
+    "LightGBM": ((-9, -3), "right"),
+    "LightGBM, 500 trees": ((0, -16), "center"),
+    "CatBoost": ((0, 8), "center"),
+    "ChimeraBoost": ((0, 8), "center"),
+    "Adaptive, fast": ((0, -16), "center"),
+}
 BOOSTERS = ("LightGBM", "LightGBM, 500 trees", "HistGradientBoosting, 500", "CatBoost")
+#: Drawn beside them.
+FURTHER = ("XGBoost", "ChimeraBoost")
 
 
 @picture
@@ -59,8 +67,8 @@ def hero() -> None:
     scored, seconds = scored.astype(float), seconds.astype(float)
     ratio = scored.div(scored[list(BOOSTERS)].min(axis=1), axis=0).median()
     _, ax = plt.subplots(figsize=(6, 4.2))
-    for name in ["Adaptive", "Adaptive, fast", *BOOSTERS]:
-        ours = name not in BOOSTERS
+    for name in ["Adaptive", "Adaptive, fast", *BOOSTERS, *FURTHER]:
+        ours = name.startswith("Adaptive")
         where = (seconds[name].median(), ratio[name])
         ax.plot(*where, "o" if ours else "s", color=LEAF if ours else BARK, ms=9 if ours else 7)
         place, side = PLACES.get(name, ((9, -3), "left"))

@@ -147,7 +147,7 @@ FRAMES: dict[str, Make] = {
     "XGBoost": xgboost,
     "ChimeraBoost": chimeraboost,
     "RealMLP-TD": limited(10_000, pytabkit("RealMLP_TD", use_ls=False)),
-    "TabM-D": limited(2_000, pytabkit("TabM_D")),
+    "TabM-D": limited(1_300, pytabkit("TabM_D")),
     "SVC/SVR, tuned": limited(20_000, TunedSVM),
     "linear": linear,
     "class frequencies": frequencies,
