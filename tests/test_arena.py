@@ -276,11 +276,35 @@ def test_a_run_of_one_split_takes_every_core_where_that_is_asked_for(monkeypatch
 def test_seconds_on_every_core_are_medians_of_what_there_is():
     one = np.array([[4.0, 1.0, np.nan], [9.0, 2.0, 1.0], [8.0, 2.0, 1.0]])
     every = np.array([[2.0, 1.0, np.nan], [3.0, 1.0, 1.0], [8.0, 4.0, np.nan]])
-    table = leaderboard.every_core(["ours", "LightGBM, 500 trees", "third"], one, every)
+    table = leaderboard.every_core(["ours", "LightGBM, 500 trees", "third"], one, every, np.array([5_000, 99, 9_999]))
     assert table.rows == [
-        ["LightGBM, 500 trees", "3", "1", "1.00", "1.00"],
-        ["third", "1", "1", "1.00", "1.00"],
-        ["ours", "3", "3", "2.00", "2.00"],
+        ["LightGBM, 500 trees", "3", "1", "1.00", "0.75", "1.00"],
+        ["third", "1", "1", "1.00", "nan", "1.00"],
+        ["ours", "3", "3", "2.00", "1.50", "2.00"],
+    ]
+
+
+def test_ours_are_beside_each_contestant_on_the_tables_that_both_finished():
+    errors = np.array([[1.0, 2.0, np.nan], [1.0, 1.0, 1.0], [1.04, 1.0, 2.0], [1.02, 1.0, 1.0]])
+    seconds = np.array([[2.0, 1.0, 1.0]] * 4)
+    table = leaderboard.each(["ours"], ["b", "c"], ["ours", "b", "c"], errors, seconds)
+    assert table.rows == [
+        ["ours", "b", "4", "1.010", "1/1/2", "1", "2.00"],
+        ["ours", "c", "3", "1.000", "1/1/1", "0", "2.00"],
+        ["ours", "the best of 2 boosters", "4", "1.010", "1/1/2", "1", "-"],
+    ]
+
+
+def test_losses_by_rows_are_of_the_tables_that_have_as_many():
+    found = {100: np.array([[1.0, 2.0, 4.0], [3.0, 2.0, 1.0]]), 200: np.array([[1.0, 4.0, 2.0], [9.0, 1.0, 1.0]])}
+    table = leaderboard.by_rows(
+        ["ours"], {"one": ["b"], "two": ["b", "c"]}, ["ours", "b", "c"], found, np.array([200, 150])
+    )
+    assert table.rows == [
+        ["100", "ours", "one", "2", "1.000", "1/0/1", "1"],
+        ["100", "ours", "two", "2", "1.750", "1/0/1", "1"],
+        ["200", "ours", "one", "1", "0.250", "1/0/0", "0"],
+        ["200", "ours", "two", "1", "0.500", "1/0/0", "0"],
     ]
 
 

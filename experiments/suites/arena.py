@@ -127,7 +127,7 @@ class Arena(Suite):
         once: bool = False,
         every_core: bool = False,
     ) -> "Arena":
-        """The arena as it is to be run: whole on every core as well, one split of each table if that is asked for."""
+        """The arena as it is to be run: the whole on every core as well, one split where that is asked for."""
         if inner and confirm:
             raise ValueError("inner splits are for decisions, and confirmation tables for none: give one of the two")
         sets = tuple(name for name in self.sets if confirm or part_of(name) == DEVELOPMENT)
@@ -184,10 +184,15 @@ class Arena(Suite):
         if not np.isnan(every[1]).all():
             _, one = self.over_seeds(results, settings, "fit_seconds")
             out.append(self.table("Seconds to fit, every core", *every, "{:.3g}"))
-            out.append(leaderboard.every_core(self.everyone, one, every[1]))
+            out.append(leaderboard.every_core(self.everyone, one, every[1], self._sizes(every[0])))
         names, errors = self.over_seeds(results, settings, self.judged)
         _, seconds = self.over_seeds(results, settings, "fit_processor")
         kinds = self._kinds(results, names)
+        if self.curves:
+            boosters = {f"{len(group)} boosters": group for group in (self.boosters, self.rivals)}
+            found, sizes = self._with_fewer_rows(results, settings), self._sizes(names)
+            out.append(leaderboard.by_rows(self.ours, boosters, self.everyone, found, sizes))
+        out.append(leaderboard.each(self.ours, self.rivals, self.everyone, errors, seconds))
         groups = {"All tables": np.ones(len(names), dtype=bool)}
         for part in (DEVELOPMENT, CONFIRMATION):
             groups[f"Tables for {part}"] = np.array([part_of(name) == part for name in names], dtype=bool)
@@ -196,6 +201,14 @@ class Arena(Suite):
                 out.append(leaderboard.standing(title, self.everyone, errors[chosen], seconds[chosen]))
         out.append(leaderboard.against(self.ours, self.boosters, self.everyone, kinds, errors, seconds))
         return out
+
+    def _with_fewer_rows(self, results: Results, settings: Settings) -> dict[int, np.ndarray]:
+        """What is judged, by table and contestant, of so many rows to learn from."""
+        return {n: self.over_seeds(results, settings, self.judged, at=f"@{n}")[1] for n in CURVE}
+
+    def _sizes(self, names: Sequence[str]) -> np.ndarray:
+        """Rows to learn from of each table."""
+        return np.array([len(self.load(name, 0).y) for name in names])
 
     def _parts(self, settings: Settings) -> Table:
         sets = self.sets_of(settings)
@@ -219,8 +232,7 @@ class Arena(Suite):
             out |= pictures.ratios(names, self.everyone, self.ours, self.boosters, errors)
         out |= pictures.pareto(self.everyone, self.ours, errors, seconds)
         if self.curves:
-            found = {n: self.over_seeds(results, settings, self.judged, at=f"@{n}")[1] for n in CURVE}
-            out |= pictures.curves(self.everyone, self.ours, found)
+            out |= pictures.curves(self.everyone, self.ours, self._with_fewer_rows(results, settings))
         return out
 
 

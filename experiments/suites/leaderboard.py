@@ -1,6 +1,6 @@
 """Who is ahead: mean rank, Elo, improvability and win rate by ``bencheval``, and ours beside the best booster."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 
 import numpy as np
@@ -11,6 +11,10 @@ from experiments.suites.suite import TIE, median
 
 #: Errors are held to be at least this, so that a ratio to a perfect one can be told.
 LEAST = 1e-6
+#: Whose seconds others are shown in.
+BESIDE = "LightGBM, 500 trees"
+#: Rows from which two threads are to be worth having.
+MANY_ROWS = 5_000
 
 
 def standing(title: str, who: Sequence[str], errors: np.ndarray, seconds: np.ndarray) -> Table:
@@ -74,24 +78,18 @@ def against(
     errors: np.ndarray,
     seconds: np.ndarray,
 ) -> Table:
-    """Each of ours beside the best booster of each table, and their processor time beside two of them."""
-    here = [who.index(name) for name in boosters if name in who]
-    floor = np.where(np.isnan(errors[:, here]), np.inf, errors[:, here]).min(axis=1, initial=np.inf)
+    """Each of ours beside the best booster of each table, and their processor time beside three of them."""
+    floor = _least(errors, [who.index(name) for name in boosters if name in who])
     rows = []
     for name in ours:
         j = who.index(name)
         for kind in ("all", *dict.fromkeys(kinds)):
             chosen = np.array([kind in ("all", k) for k in kinds], dtype=bool)
-            judged = chosen & np.isfinite(errors[:, j]) & np.isfinite(floor)
-            ratio = np.maximum(errors[judged, j], LEAST) / np.maximum(floor[judged], LEAST)
-            won, lost = int((ratio < 1 - TIE).sum()), int((ratio > 1 + TIE).sum())
-            far = int((ratio > 1.03).sum())
             times = [
                 f"{median(seconds[chosen, j] / seconds[chosen, who.index(rival)]):.2f}" if rival in who else "-"
-                for rival in ("LightGBM, 500 trees", "HistGradientBoosting, 500", "CatBoost")
+                for rival in (BESIDE, "HistGradientBoosting, 500", "CatBoost")
             ]
-            standing = f"{won}/{len(ratio) - won - lost}/{lost}"
-            rows.append([name, kind, str(len(ratio)), f"{median(ratio):.3f}", standing, str(far), *times])
+            rows.append([name, kind, *_beside(errors[chosen, j], floor[chosen]), *times])
     header = ["model", "tables", "number", "metric / best booster's, median", "won/tied/lost", "lost by > 3 %"]
     header += [f"processor time / {rival}" for rival in ("LightGBM-500", "HistGB-500", "CatBoost")]
     note = f"The best of {', '.join(boosters)} on each table is picked by its test error, which favours them; ties are "
@@ -99,13 +97,66 @@ def against(
     return Table("Ours beside the best booster", header, rows, [note])
 
 
-def every_core(who: Sequence[str], one: np.ndarray, every: np.ndarray) -> Table:
-    """Seconds on the clock with every core: medians over tables, and beside one thread and LightGBM's."""
-    beside = who.index("LightGBM, 500 trees") if "LightGBM, 500 trees" in who else None
+def each(
+    ours: Sequence[str], rivals: Sequence[str], who: Sequence[str], errors: np.ndarray, seconds: np.ndarray
+) -> Table:
+    """Each of ours beside every contestant, and beside the best of the rivals, picked by its test error."""
+    every = f"the best of {len(rivals)} boosters"
     rows = []
+    for name in ours:
+        j = who.index(name)
+        for k, other in enumerate(who):
+            if k != j:
+                time = f"{median(seconds[:, j] / seconds[:, k]):.2f}"
+                rows.append([name, other, *_beside(errors[:, j], errors[:, k]), time])
+        if rivals:
+            rows.append([name, every, *_beside(errors[:, j], _least(errors, [who.index(r) for r in rivals])), "-"])
+    header = ["model", "beside", "tables", "metric / its, median", "won/tied/lost", "lost by > 3 %"]
+    return Table("Ours beside each contestant", [*header, "processor time / its"], rows)
+
+
+def by_rows(
+    ours: Sequence[str],
+    groups: Mapping[str, Sequence[str]],
+    who: Sequence[str],
+    found: dict[int, np.ndarray],
+    sizes: np.ndarray,
+) -> Table:
+    """Each of ours beside the best of each group, by the rows to learn from, over tables that have as many."""
+    rows = []
+    for n, errors in found.items():
+        enough = errors[sizes >= n]
+        for name in ours:
+            for title, group in groups.items():
+                floor = _least(enough, [who.index(one) for one in group if one in who])
+                rows.append([f"{n:,}", name, title, *_beside(enough[:, who.index(name)], floor)])
+    header = ["rows", "model", "beside the best of", "tables", "metric / its, median", "won/tied/lost", "lost by > 3 %"]
+    return Table("By the rows to learn from", header, rows)
+
+
+def every_core(who: Sequence[str], one: np.ndarray, every: np.ndarray, sizes: np.ndarray) -> Table:
+    """Seconds on the clock with every core: medians over tables, and beside one thread and LightGBM's."""
+    rows, many = [], sizes >= MANY_ROWS
     for j in np.argsort([median(every[:, j]) for j in range(len(who))]):
-        ratio = "-" if beside is None else f"{median(every[:, j] / every[:, beside]):.2f}"
-        gain = f"{median(one[:, j] / every[:, j]):.2f}"
-        rows.append([who[j], str(int(np.isfinite(every[:, j]).sum())), f"{median(every[:, j]):.3g}", gain, ratio])
-    header = ["contestant", "tables", "seconds", "one thread / every core", "seconds / LightGBM-500"]
+        ratio = f"{median(every[:, j] / every[:, who.index(BESIDE)]):.2f}" if BESIDE in who else "-"
+        gain = one[:, j] / every[:, j]
+        shown = [f"{median(every[:, j]):.3g}", f"{median(gain):.2f}", f"{median(gain[many]):.2f}", ratio]
+        rows.append([who[j], str(int(np.isfinite(every[:, j]).sum())), *shown])
+    times = ["one thread / every core", f"the same from {MANY_ROWS:,} rows on"]
+    header = ["contestant", "tables", "seconds", *times, "seconds / LightGBM-500"]
     return Table("Seconds to fit on every core, medians over tables", header, rows)
+
+
+def _least(errors: np.ndarray, columns: Sequence[int]) -> np.ndarray:
+    """The lowest error of each table among these contestants; infinite where none of them has one."""
+    some = errors[:, list(columns)]
+    return np.where(np.isnan(some), np.inf, some).min(axis=1, initial=np.inf)
+
+
+def _beside(own: np.ndarray, other: np.ndarray) -> list[str]:
+    """Of the tables that both have: how many, the median of the ratio, won/tied/lost, and lost by more than 3 %."""
+    both = np.isfinite(own) & np.isfinite(other)
+    ratio = np.maximum(own[both], LEAST) / np.maximum(other[both], LEAST)
+    won, lost = int((ratio < 1 - TIE).sum()), int((ratio > 1 + TIE).sum())
+    standing = f"{won}/{len(ratio) - won - lost}/{lost}"
+    return [str(len(ratio)), f"{median(ratio):.3f}", standing, str(int((ratio > 1.03).sum()))]
